@@ -1,0 +1,94 @@
+package messages
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Limits of an event. Bytes.
+const (
+	MaxEventNameBytes = 256     // kind, actor, subject id, run id, idempotency key
+	MaxPayloadBytes   = 1 << 20 // payload
+	MaxPayloadDepth   = 100     // nesting of the payload's arrays and objects
+	MaxBatchEvents    = 1000    // events in one append
+)
+
+// Event is what an application appends to a ledger.
+type Event struct {
+	// Kind names what happened ("trip.logged"). Required.
+	Kind string `json:"kind"`
+	// Actor is who did it, SubjectID what it is about, RunID the run it belongs to. Optional.
+	Actor     string `json:"actor,omitempty"`
+	SubjectID string `json:"subject_id,omitempty"`
+	RunID     string `json:"run_id,omitempty"`
+	// IdemKey makes a retry safe: a second append with the same key returns the first one's seq.
+	IdemKey string `json:"idem_key,omitempty"`
+	// Payload is a JSON document; empty stands for {}.
+	Payload json.RawMessage `json:"payload,omitempty"`
+	// Time is when it happened; zero: the time of the append.
+	Time time.Time `json:"time,omitzero"`
+}
+
+// StoredEvent is an event with its place in the ledger.
+type StoredEvent struct {
+	Seq int64 `json:"seq"`
+	Event
+}
+
+// Appended is the answer to one appended event.
+type Appended struct {
+	Seq int64 `json:"seq"`
+	// Duplicate says that the idempotency key was there already, and Seq is the first one's.
+	Duplicate bool `json:"duplicate,omitempty"`
+}
+
+// Validate returns an error with CodeInvalidArgument or CodeTooLarge unless the event can be stored.
+func (e Event) Validate() error {
+	if e.Kind == "" {
+		return &Error{Code: CodeInvalidArgument, Message: "event has no kind"}
+	}
+	for _, f := range []struct{ name, value string }{
+		{"kind", e.Kind}, {"actor", e.Actor}, {"subject_id", e.SubjectID}, {"run_id", e.RunID}, {"idem_key", e.IdemKey},
+	} {
+		switch {
+		case len(f.value) > MaxEventNameBytes:
+			return &Error{Code: CodeTooLarge, Message: fmt.Sprintf("%s has %d bytes, at most %d are allowed", f.name, len(f.value), MaxEventNameBytes)}
+		case !utf8.ValidString(f.value) || strings.IndexByte(f.value, 0) >= 0:
+			return &Error{Code: CodeInvalidArgument, Message: f.name + " is not valid UTF-8 without NUL"}
+		}
+	}
+	return ValidatePayload(e.Payload)
+}
+
+// ValidatePayload returns an error with CodeInvalidArgument or CodeTooLarge unless p is empty or a
+// JSON document of at most MaxPayloadBytes and MaxPayloadDepth.
+func ValidatePayload(p json.RawMessage) error {
+	if len(p) == 0 {
+		return nil
+	}
+	if len(p) > MaxPayloadBytes {
+		return &Error{Code: CodeTooLarge, Message: fmt.Sprintf("payload has %d bytes, at most %d are allowed", len(p), MaxPayloadBytes)}
+	}
+	if !utf8.Valid(p) || !json.Valid(p) {
+		return &Error{Code: CodeInvalidArgument, Message: "payload is not a JSON document in UTF-8"}
+	}
+	depth, inString := 0, false
+	for i := 0; i < len(p); i++ {
+		switch c := p[i]; {
+		case inString && c == '\\':
+			i++
+		case c == '"':
+			inString = !inString
+		case !inString && (c == '{' || c == '['):
+			if depth++; depth > MaxPayloadDepth {
+				return &Error{Code: CodeInvalidArgument, Message: fmt.Sprintf("payload is nested deeper than %d", MaxPayloadDepth)}
+			}
+		case !inString && (c == '}' || c == ']'):
+			depth--
+		}
+	}
+	return nil
+}
