@@ -1,0 +1,3 @@
+package dir_test
+
+func child() {}
