@@ -1,0 +1,60 @@
+package snapshotactor
+
+import "github.com/leasehold/leasehold/messages"
+
+// The commands of an Actor, sent to its mailbox.Ref. Each is answered by exactly one report (Taken
+// may come once more for a number that was in doubt, marked Settled).
+type (
+	// OpenTenant restores the tenant for a granted epoch; see Open. Answer: Opened. Once per actor.
+	OpenTenant struct{ Grant Grant }
+	// Take asks for a snapshot that is cut after this command was received. Answer: Taken. Takes run
+	// one after the other, in the order of their arrival (L6).
+	Take struct{ Reason string }
+	// RetainFrom deletes old copies; see Retain. Answer: Retained.
+	RetainFrom struct{ Proven uint64 }
+	// ForgetUpTo deletes every copy of the epochs up to a floor that the lease store has already
+	// recorded; see DeleteForgotten. It ends the taking of snapshots: a running Take is cancelled,
+	// and later ones are refused with CodeClosed. Answer: Forgotten.
+	ForgetUpTo struct{ Floor uint64 }
+	// SweepUpTo deletes leftovers at or below the floor; see Sweep. Answer: Swept.
+	SweepUpTo struct{ Floor uint64 }
+)
+
+// The reports of an Actor, handed to the function given to New.
+type (
+	// Opened answers OpenTenant. Err is CodeLineageAhead if the epoch must be given up and a new one
+	// acquired, CodeCorrupt if a verification failed (Object names what), CodeUnavailable if the
+	// store did not answer.
+	Opened struct {
+		Restored Restored
+		Err      error
+	}
+	// Taken answers Take. With a nil Err the snapshot is published and counts. If Err is set and
+	// Manifest.Snapshot is not 0, the snapshot is published but does not count, because the fence was
+	// closed after its manifest. An error with CodeFenced and ReasonSlotTaken is final.
+	Taken struct {
+		Manifest messages.Manifest
+		// Version is Image.Version of what was published.
+		Version uint64
+		Err     error
+		Reason  string // that of the Take
+		// Settled marks the late answer for a number whose own Take was answered with an error. It
+		// answers no Take.
+		Settled bool
+	}
+	// Retained answers RetainFrom. Count objects are gone, also when Err is set.
+	Retained struct {
+		Count int
+		Err   error
+	}
+	// Forgotten answers ForgetUpTo. Count objects are gone, also when Err is set.
+	Forgotten struct {
+		Count int
+		Err   error
+	}
+	// Swept answers SweepUpTo. Count objects are gone, also when Err is set.
+	Swept struct {
+		Count int
+		Err   error
+	}
+)
