@@ -99,7 +99,7 @@ func TestE_SixProcesses(t *testing.T) {
 // inside a passing one, so it runs in a process of its own.
 func TestE1_TheRaceCanFail(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestE_SixProcesses$")
-	cmd.Env = append(os.Environ(), breakEnv+"=1")
+	cmd.Env = append(os.Environ(), breakEnv+"=1", "GORACE=atexit_sleep_ms=0")
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	require.ErrorAs(t, err, &exit, "%s", out)
