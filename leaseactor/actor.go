@@ -2,6 +2,7 @@ package leaseactor
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/leasehold/leasehold/actors/mailbox"
@@ -23,6 +24,7 @@ type Actor struct {
 	queue []any  // commands in order of arrival; at most one Renew
 	tag   uint64 // the highest Tag received
 
+	renewing    bool   // RenewEvery goes on: the lease was granted, and neither released nor lost
 	expired     bool   // Expired was reported for the present closing
 	cancelTimer func() // of the expiry
 }
@@ -68,12 +70,13 @@ func (a *Actor) Receive(self *mailbox.Self, msg any) {
 	case Release:
 		// At once, also while another request is in flight: the holder stops first (D7).
 		a.Fence().Close(messages.ReasonReleased)
+		a.renewing = false
 		a.queue = append(a.queue, m)
 	case Renew:
 		a.tag = max(a.tag, m.Tag)
 		a.queueRenew()
 	case tick:
-		if a.holder.Lease().Epoch != 0 && a.Fence().Reason() == "" {
+		if a.renewing {
 			a.queueRenew()
 			self.After(a.holder.cfg.RenewEvery, tick{})
 		}
@@ -125,7 +128,8 @@ func (a *Actor) answer(self *mailbox.Self, d done) {
 			return
 		}
 		a.report(Acquired{d.lease})
-		if every := a.holder.cfg.RenewEvery; every > 0 {
+		if every := a.holder.cfg.RenewEvery; every > 0 && !a.renewing {
+			a.renewing = true
 			self.After(every, tick{})
 		}
 		a.watch(self)
@@ -139,8 +143,11 @@ func (a *Actor) answer(self *mailbox.Self, d done) {
 			}
 			a.watch(self)
 		case isLost(d.err):
+			a.renewing = false
 			a.report(Lost{d.err})
 		default:
+			// Without a lease that can be renewed no request was sent, and none ever will be.
+			a.renewing = a.renewing && !errors.Is(d.err, messages.ErrFenced)
 			a.report(RenewFailed{d.err})
 		}
 	case Release:

@@ -12,8 +12,7 @@ func isLost(err error) bool { return errors.Is(err, messages.ErrLost) }
 // Anything that is not known to say so is a lost answer.
 func isDefinite(err error) bool {
 	switch messages.CodeOf(err) {
-	case messages.CodeHeld, messages.CodeLost, messages.CodeOutOfRange, messages.CodeInvalidID, messages.CodeInvalidArgument,
-		messages.CodeClosed, messages.CodeUnauthorized:
+	case messages.CodeHeld, messages.CodeLost, messages.CodeOutOfRange, messages.CodeInvalidID, messages.CodeInvalidArgument:
 		return true
 	}
 	return false

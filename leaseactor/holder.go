@@ -39,6 +39,7 @@ func NewHolder(cfg Config) (*Holder, error) {
 		return nil, err
 	}
 	h := &Holder{cfg: cfg.withDefaults(), fence: NewFence(cfg.Now), turn: semaphore.NewWeighted(1)}
+	h.fence.lease.Store(&fenced{key: cfg.Key})
 	h.fence.ignoreDeadline = cfg.Planted.Has(planted.NoSelfFence)
 	return h, nil
 }
