@@ -1,0 +1,60 @@
+package snapshotactor
+
+import (
+	"context"
+	"errors"
+
+	"github.com/leasehold/leasehold/messages"
+)
+
+// corrupt says that an object failed its verification (S5).
+func corrupt(object, message string, err error) error {
+	return &messages.Error{Code: messages.CodeCorrupt, Object: object, Message: message, Err: err}
+}
+
+// unsupported says that an object is sound as far as this version can tell, but that it cannot apply
+// it. It is not CodeCorrupt: an operator must not delete what only a newer version can read.
+func unsupported(object, message string) error {
+	return &messages.Error{Code: messages.CodeInvalidArgument, Object: object, Message: message + "; a newer version of Leasehold is needed to restore it"}
+}
+
+// ahead says that the durable store knows an epoch at or above the granted one: give it up.
+func ahead(key messages.Key, epoch uint64, object string) error {
+	return &messages.Error{Code: messages.CodeLineageAhead, Key: key.String(), Epoch: epoch, Object: object,
+		Message: "somebody else's pin is in the lineage at or above the granted epoch"}
+}
+
+func invalid(key messages.Key, message string) error {
+	return &messages.Error{Code: messages.CodeInvalidArgument, Key: key.String(), Message: message}
+}
+
+// disk says that the local disk failed.
+func disk(path string, err error) error {
+	return &messages.Error{Code: messages.CodeStorage, Object: path, Message: "cannot write the local file", Err: err}
+}
+
+// ended says that ctx ended while calls of the store were, or may be, under way.
+func ended(ctx context.Context, object string) error {
+	return &messages.Error{Code: messages.CodeUnavailable, Cause: messages.CodeOf(ctx.Err()), Object: object,
+		Message: "the durable store did not answer in time", Err: context.Cause(ctx)}
+}
+
+// permanent reports whether asking the store again is pointless. Everything else may be a lost
+// answer.
+func permanent(err error) bool {
+	switch messages.CodeOf(err) {
+	case messages.CodeInvalidID, messages.CodeInvalidArgument, messages.CodeOutOfRange, messages.CodeTooLarge,
+		messages.CodeUnauthorized, messages.CodeClosed:
+		return true
+	}
+	return false
+}
+
+// codeOrUnavailable makes sure that what the store returned is typed.
+func codeOrUnavailable(err error, object string) error {
+	var typed *messages.Error
+	if err == nil || errors.As(err, &typed) {
+		return err
+	}
+	return &messages.Error{Code: messages.CodeUnavailable, Object: object, Message: "the durable store failed", Err: err}
+}
