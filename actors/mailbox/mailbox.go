@@ -81,6 +81,9 @@ func (s *System) start(r *Ref, a Actor, spawn func(*actor.Props, string) *actor.
 	close(ready)
 }
 
+// Go runs f on a goroutine that Shutdown waits for.
+func (s *System) Go(f func()) { s.work.Go(f) }
+
 // Shutdown stops every actor, waits for them and for the work they started, and ends the system. It
 // returns ctx's error if that takes too long; it may be called again.
 func (s *System) Shutdown(ctx context.Context) error {

@@ -1,0 +1,115 @@
+package actors
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/leasehold/leasehold/actors/mailbox"
+	"github.com/leasehold/leasehold/ledgeractor"
+	"github.com/leasehold/leasehold/messages"
+)
+
+// Reasons of a handoff. A caller who meets one of the first two waits for its end and opens the
+// tenant again; the others it is told about.
+const (
+	reasonIdle      = "idle"
+	reasonEvicted   = "evicted"
+	reasonRequested = "requested"
+	reasonShutdown  = "shutdown"
+)
+
+// activation is one life of a tenant actor. The tenant writes it, callers read it: the fields are
+// atomic because a request must not wait for the tenant's mailbox.
+type activation struct {
+	node *Node
+	key  messages.Key
+	ref  *mailbox.Ref
+
+	ledger   atomic.Pointer[ledgeractor.Handle] // nil until the tenant serves
+	epoch    atomic.Uint64
+	serving  atomic.Bool
+	passing  atomic.Bool              // draining for a reason that callers are not told
+	slot     atomic.Bool              // holds one of Node.transfers
+	stale    atomic.Pointer[[]string] // the planted fault list-before-grant
+	inFlight atomic.Int64             // requests
+	used     atomic.Int64             // when the last request came, by Node.sinceStart
+}
+
+func (a *activation) gone() bool {
+	select {
+	case <-a.ref.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+func (a *activation) closed() error {
+	return &messages.Error{Code: messages.CodeClosed, Key: a.key.String(), Epoch: a.epoch.Load(), Message: "the tenant is closed"}
+}
+
+// ask sends a message that carries a buffered reply channel, and waits for the answer.
+func ask[T any](ctx context.Context, a *activation, msg any, reply chan T) (T, error) {
+	var zero T
+	if !a.ref.Send(msg) {
+		return zero, a.closed()
+	}
+	select {
+	case out := <-reply:
+		return out, nil
+	case <-ctx.Done():
+		return zero, messages.AsError(ctx.Err())
+	case <-a.ref.Done():
+		// The tenant answers everything it took before it ends.
+		select {
+		case out := <-reply:
+			return out, nil
+		default:
+			return zero, a.closed()
+		}
+	}
+}
+
+func (a *activation) order(ctx context.Context, msg any, reply chan error) error {
+	err, failed := ask(ctx, a, msg, reply)
+	if failed != nil {
+		return failed
+	}
+	return err
+}
+
+func (a *activation) handOff(ctx context.Context, reason string) error {
+	reply := make(chan error, 1)
+	return a.order(ctx, handoff{ctx: ctx, reason: reason, reply: reply}, reply)
+}
+
+func (a *activation) status(ctx context.Context) (Status, error) {
+	reply := make(chan Status, 1)
+	return ask(ctx, a, statusOf{reply}, reply)
+}
+
+// State names the states of a tenant actor.
+type State string
+
+// The states of a tenant actor.
+const (
+	StateOpening  State = "opening"
+	StateServing  State = "serving"
+	StateDraining State = "draining"
+	StateClosing  State = "closing"
+)
+
+// Status describes an open tenant.
+type Status struct {
+	Key      messages.Key      `json:"key"`
+	State    State             `json:"state"`
+	Owner    string            `json:"owner"`
+	Epoch    uint64            `json:"epoch"`
+	From     messages.Position `json:"from"`               // what this epoch was restored from
+	Snapshot uint64            `json:"snapshot"`           // the newest snapshot of this epoch that counts; 0: none
+	Unsaved  bool              `json:"unsaved"`            // there are commits that no snapshot holds yet
+	Fenced   string            `json:"fenced,omitempty"`   // why nothing is acknowledged at the moment
+	Window   time.Duration     `json:"window_ns"`          // what is left of the lease by the holder's own clock
+	LastSeq  int64             `json:"last_seq,omitempty"` // as of the open or the newest snapshot
+}

@@ -1,0 +1,189 @@
+package actors
+
+import (
+	"context"
+	"time"
+
+	"github.com/leasehold/leasehold/leaseactor"
+	"github.com/leasehold/leasehold/messages"
+)
+
+// drain is a handoff under way: new work is refused, work in flight finishes, a final snapshot is
+// published. Until the release is sent there is a way back.
+type drain struct {
+	reason string
+	reply  chan error
+	begun  time.Time
+	over   chan struct{} // closed when the tenant serves again; if it closes instead, see Ref.Done
+	stop   func()        // the caller's deadline means nothing any more
+	final  bool          // a final snapshot was asked for
+	taking int           // how many snapshots are ahead of the answer that is waited for
+}
+
+// release is a lease being handed back. Nothing is served any more.
+type release struct {
+	reply   chan error
+	err     error // for reply
+	flushed *bool
+	then    func()
+}
+
+func (t *tenant) handOff(m handoff) {
+	switch {
+	case t.state == StateOpening && m.reason == reasonShutdown:
+		t.giveUp(errNodeDown())
+		m.reply <- nil // nothing was served, so nothing can be lost
+		return
+	case t.state == StateOpening || t.state == StateDraining:
+		m.reply <- t.drainingError()
+		return
+	case t.state == StateClosing:
+		m.reply <- t.act.closed()
+		return
+	}
+	t.act.passing.Store(m.reason == reasonIdle || m.reason == reasonEvicted)
+	t.startDrain(m.ctx, m.reason, m.reply)
+}
+
+func (t *tenant) startDrain(ctx context.Context, reason string, reply chan error) {
+	t.setState(StateDraining)
+	t.emit(messages.Lifecycle{Kind: messages.LifecycleDraining})
+	d := &drain{reason: reason, reply: reply, begun: t.node.cfg.Now(), over: make(chan struct{})}
+	ref, gen, handle := t.self.Ref(), t.gen, t.handle
+	unwatch := context.AfterFunc(ctx, func() { ref.Send(drainTimeout{d, ctx.Err()}) })
+	inner, cancel := context.WithCancel(ctx)
+	d.stop = func() { unwatch(); cancel() }
+	t.drain = d
+	t.self.Go(func(own context.Context) any {
+		defer context.AfterFunc(own, cancel)()
+		return drained{gen, handle.Drain(inner)}
+	})
+}
+
+// drained goes on once everything in flight is answered.
+func (t *tenant) drained(err error) {
+	switch {
+	case t.drain == nil:
+		return
+	case err != nil:
+		t.undrain(err)
+	case t.forgetOp != nil:
+		t.forgetDrained()
+	default:
+		t.flush()
+	}
+}
+
+// flush releases if a snapshot that counts holds everything, else asks for one.
+func (t *tenant) flush() {
+	d := t.drain
+	if t.handle.Version() == t.saved {
+		if err := t.fence.Check(); err != nil {
+			t.undrain(err)
+			return
+		}
+		flushed := true
+		t.drain = nil
+		d.stop()
+		t.setState(StateClosing)
+		t.dropFiles = true
+		begun := d.begun
+		t.release(&release{reply: d.reply, flushed: &flushed, then: func() {
+			t.node.metrics.handoff.Observe(t.node.cfg.Now().Sub(begun).Seconds())
+			t.end(nil)
+		}})
+		return
+	}
+	d.final, d.taking = true, len(t.takes)
+	t.take("final", nil)
+}
+
+// flushed is told of every snapshot that was answered.
+func (t *tenant) flushed(err error) {
+	d := t.drain
+	if d == nil || !d.final {
+		return
+	}
+	if d.taking > 0 {
+		d.taking--
+		return
+	}
+	d.final = false
+	if err != nil {
+		t.undrain(err)
+		return
+	}
+	t.flush()
+}
+
+// undrain goes back to serving after a handoff that failed ([H3]).
+func (t *tenant) undrain(err error) {
+	d := t.drain
+	if d == nil {
+		return
+	}
+	t.drain, t.forgetOp = nil, nil
+	d.stop()
+	t.setState(StateServing)
+	t.act.passing.Store(false)
+	t.act.used.Store(t.node.sinceStart())
+	handle := t.handle
+	t.self.Go(func(ctx context.Context) any { _ = handle.Undrain(ctx); return nil })
+	t.emit(failure(messages.LifecycleUndrained, err))
+	if d.reply != nil {
+		d.reply <- err
+	}
+	close(d.over)
+}
+
+func (t *tenant) closeIfIdle() {
+	idle := t.node.cfg.IdleAfter
+	if idle < 0 || t.state != StateServing || t.act.inFlight.Load() > 0 || time.Duration(t.node.sinceStart()-t.act.used.Load()) < idle {
+		return
+	}
+	t.node.metrics.evictions.Inc()
+	ctx, cancel := context.WithTimeout(context.Background(), t.node.cfg.RequestTimeout)
+	t.act.passing.Store(true)
+	t.startDrain(ctx, reasonIdle, nil)
+	stop := t.drain.stop
+	t.drain.stop = func() { stop(); cancel() }
+}
+
+// abandon releases at once, without a flush.
+func (t *tenant) abandon(m abandon) {
+	switch t.state {
+	case StateServing:
+	case StateDraining:
+		m.reply <- t.drainingError()
+		return
+	default:
+		m.reply <- t.act.closed()
+		return
+	}
+	flushed := t.handle.Version() == t.saved
+	t.setState(StateClosing)
+	t.fence.Close(messages.ReasonReleased)
+	t.release(&release{reply: m.reply, flushed: &flushed, then: func() { t.end(t.act.closed()) }})
+}
+
+// release hands the lease back; the holder has stopped, or stops with it.
+func (t *tenant) release(r *release) {
+	t.releasing = r
+	t.fence.Close(messages.ReasonReleased)
+	t.lease.Send(leaseactor.Release{})
+}
+
+// released goes on when the store has answered. If it did not, the next owner waits out the lease
+// ([D8]); this node serves no more in either case.
+func (t *tenant) released(err error) {
+	r := t.releasing
+	if r == nil {
+		return
+	}
+	t.releasing = nil
+	t.emit(messages.Lifecycle{Kind: messages.LifecycleReleased, Flushed: r.flushed, Code: messages.CodeOf(err)})
+	if r.reply != nil {
+		r.reply <- r.err
+	}
+	r.then()
+}

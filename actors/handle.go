@@ -1,0 +1,244 @@
+package actors
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/leasehold/leasehold/ledgeractor"
+	"github.com/leasehold/leasehold/messages"
+)
+
+// Tenant is a handle on one tenant. It stays valid when the tenant's actor closes (idleness, a lost
+// lease, a handoff): the next call opens the tenant again, or says who holds it. It cannot close
+// the ledger. All methods are safe for concurrent use.
+//
+// Every method returns typed errors (messages.Error). Common to all: CodeHeld if another node holds
+// the tenant, CodeFenced if the lease is not provably held, CodeDraining during a handoff or
+// shutdown, CodeOverloaded beyond the bounds of the Config, CodeDeadlineExceeded or CodeCanceled if
+// the caller's context ended before the work began, CodeUnknownOutcome if the work may or may not
+// stand, CodeUnavailable if a store does not answer, CodeCorrupt if the durable copy fails its
+// verification. A context without a deadline gets Config.RequestTimeout.
+type Tenant struct {
+	node *Node
+	key  messages.Key
+}
+
+// Tenant opens a tenant, or finds it open, and returns a handle on it. Besides the common errors it
+// returns CodeInvalidID for malformed ids, before anything is touched.
+func (n *Node) Tenant(ctx context.Context, org messages.OrgID, id messages.TenantID) (*Tenant, error) {
+	key, err := messages.NewKey(org, id)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := n.deadline(ctx)
+	defer cancel()
+	if _, err := n.find(ctx, key); err != nil {
+		return nil, err
+	}
+	return &Tenant{node: n, key: key}, nil
+}
+
+func (n *Node) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, n.cfg.RequestTimeout)
+}
+
+// find returns an activation that serves.
+func (n *Node) find(ctx context.Context, key messages.Key) (*activation, error) {
+	if act, ok := n.active.Load(key); ok && act.(*activation).serving.Load() {
+		return act.(*activation), nil
+	}
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, messages.AsError(err)
+		}
+		reply := make(chan found, 1)
+		if !n.supervisor.Send(find{ctx: ctx, key: key, reply: reply}) {
+			return nil, errNodeDown()
+		}
+		select {
+		case out := <-reply:
+			if out.wait == nil {
+				return out.act, out.err
+			}
+			select {
+			case <-out.wait:
+			case <-ctx.Done():
+			}
+		case <-ctx.Done():
+		case <-n.down:
+			return nil, errNodeDown()
+		}
+	}
+}
+
+// Key returns the tenant's key.
+func (t *Tenant) Key() messages.Key { return t.key }
+
+// use runs op on the tenant's ledger, opening the tenant if need be. An op that was refused because
+// the actor was closing for reasons of the node's own (idleness, eviction) is tried again on the
+// next activation: it had not begun.
+func (t *Tenant) use(ctx context.Context, name string, op func(context.Context, *ledgeractor.Handle) error) (err error) {
+	n := t.node
+	begun := n.cfg.Now()
+	defer func() { n.metrics.request(name, n.cfg.Now().Sub(begun), err) }()
+	ctx, cancel := n.deadline(ctx)
+	defer cancel()
+	if n.inFlight.Add(1) > int64(n.cfg.MaxRequests) {
+		n.inFlight.Add(-1)
+		return &messages.Error{Code: messages.CodeOverloaded, Key: t.key.String(), RetryAfter: 100 * time.Millisecond,
+			Message: "too many requests on this node"}
+	}
+	n.metrics.inFlight.Inc()
+	defer func() { n.inFlight.Add(-1); n.metrics.inFlight.Dec() }()
+	for {
+		act, err := n.find(ctx, t.key)
+		if err != nil {
+			return err
+		}
+		err = act.run(ctx, op)
+		again := errors.Is(err, messages.ErrClosed) || (errors.Is(err, messages.ErrDraining) && act.passing.Load())
+		if !again || n.stopping.Load() {
+			return err
+		}
+		select {
+		case <-act.ref.Done():
+		case <-ctx.Done():
+			return messages.AsError(ctx.Err())
+		}
+	}
+}
+
+func (a *activation) run(ctx context.Context, op func(context.Context, *ledgeractor.Handle) error) error {
+	if a.inFlight.Add(1) > int64(a.node.cfg.MaxTenantRequests) {
+		a.inFlight.Add(-1)
+		return &messages.Error{Code: messages.CodeOverloaded, Key: a.key.String(), RetryAfter: 100 * time.Millisecond,
+			Message: "too many requests on this tenant"}
+	}
+	defer a.inFlight.Add(-1)
+	a.used.Store(a.node.sinceStart())
+	return op(ctx, a.ledger.Load())
+}
+
+// Append appends one event and returns its seq. An idempotency key that is there already returns
+// the first one's seq and Duplicate, and is no error. CodeInvalidArgument and CodeTooLarge refuse
+// an event that cannot be stored.
+func (t *Tenant) Append(ctx context.Context, event messages.Event) (messages.Appended, error) {
+	out, err := t.AppendAll(ctx, []messages.Event{event})
+	if err != nil {
+		return messages.Appended{}, err
+	}
+	return out[0], nil
+}
+
+// AppendAll appends up to messages.MaxBatchEvents events, all or none.
+func (t *Tenant) AppendAll(ctx context.Context, events []messages.Event) (out []messages.Appended, err error) {
+	err = t.use(ctx, "append", func(ctx context.Context, l *ledgeractor.Handle) error {
+		out, err = l.Append(ctx, events)
+		return err
+	})
+	return out, err
+}
+
+// Run runs fn in one transaction of the ledger: all of it stands, or nothing. An error of fn rolls
+// it back and is returned (errors.Is sees it); a panic of fn is CodePanic. fn must not keep tx.
+func (t *Tenant) Run(ctx context.Context, fn func(tx *ledgeractor.Tx) error) error {
+	return t.use(ctx, "run", func(ctx context.Context, l *ledgeractor.Handle) error { return l.Run(ctx, fn) })
+}
+
+// Call runs a registered command at the owner, in one transaction. CodeNotFound: no such command;
+// CodeCommandFailed: it returned an error.
+func (t *Tenant) Call(ctx context.Context, command string, in json.RawMessage) (out json.RawMessage, err error) {
+	err = t.use(ctx, "call", func(ctx context.Context, l *ledgeractor.Handle) error {
+		out, err = l.Call(ctx, command, in)
+		return err
+	})
+	return out, err
+}
+
+// Query runs one read-only statement within Config.Limits. CodeReadOnly refuses what is not a plain
+// read, CodeSQL what the database does not understand.
+func (t *Tenant) Query(ctx context.Context, sql string, args ...any) (out *ledgeractor.Result, err error) {
+	err = t.use(ctx, "query", func(ctx context.Context, l *ledgeractor.Handle) error {
+		out, err = l.Query(ctx, sql, args...)
+		return err
+	})
+	return out, err
+}
+
+// Events returns up to limit events after a seq, in order, and whether there are more.
+func (t *Tenant) Events(ctx context.Context, after int64, limit int) (out []messages.StoredEvent, more bool, err error) {
+	err = t.use(ctx, "events", func(ctx context.Context, l *ledgeractor.Handle) error {
+		out, more, err = l.Events(ctx, after, limit)
+		return err
+	})
+	return out, more, err
+}
+
+// command sends an order to the tenant actor, opening the tenant if need be.
+func (t *Tenant) command(ctx context.Context, name string, order func(context.Context, *activation) error) (err error) {
+	n := t.node
+	begun := n.cfg.Now()
+	defer func() { n.metrics.request(name, n.cfg.Now().Sub(begun), err) }()
+	ctx, cancel := n.deadline(ctx)
+	defer cancel()
+	act, err := n.find(ctx, t.key)
+	if err != nil {
+		return err
+	}
+	act.used.Store(n.sinceStart())
+	return order(ctx, act)
+}
+
+// Snapshot publishes a snapshot now and returns its manifest. Snapshots asked for together run one
+// after the other. CodeUnavailable leaves the snapshot to the next one to settle.
+func (t *Tenant) Snapshot(ctx context.Context) (manifest messages.Manifest, err error) {
+	err = t.command(ctx, "snapshot", func(ctx context.Context, act *activation) error {
+		reply := make(chan snapshotDone, 1)
+		done, err := ask(ctx, act, snapshotNow{reply}, reply)
+		if err != nil {
+			return err
+		}
+		manifest = done.manifest
+		return done.err
+	})
+	return manifest, err
+}
+
+// Handoff refuses new work, finishes what is in flight, publishes a final snapshot and releases the
+// lease: the next owner starts at once with every acknowledged write. If the flush fails, or ctx
+// ends before it, the tenant keeps its lease and serves again.
+func (t *Tenant) Handoff(ctx context.Context) error {
+	return t.command(ctx, "handoff", func(ctx context.Context, act *activation) error { return act.handOff(ctx, reasonRequested) })
+}
+
+// Abandon releases the lease at once, without a flush: what no snapshot holds is lost.
+func (t *Tenant) Abandon(ctx context.Context) error {
+	return t.command(ctx, "abandon", func(ctx context.Context, act *activation) error {
+		reply := make(chan error, 1)
+		return act.order(ctx, abandon{reply}, reply)
+	})
+}
+
+// Forget deletes every copy of the tenant's ledger and every local file, for good; the next open
+// starts empty at the next epoch. Once it has begun there is no way back: after CodeUnavailable ask
+// again, or leave the rest to the sweep.
+func (t *Tenant) Forget(ctx context.Context) error {
+	return t.command(ctx, "forget", func(ctx context.Context, act *activation) error {
+		reply := make(chan error, 1)
+		return act.order(ctx, forget{ctx, reply}, reply)
+	})
+}
+
+// Status describes the tenant as it is on this node.
+func (t *Tenant) Status(ctx context.Context) (status Status, err error) {
+	err = t.command(ctx, "status", func(ctx context.Context, act *activation) error {
+		status, err = act.status(ctx)
+		return err
+	})
+	return status, err
+}

@@ -1,0 +1,60 @@
+package actors
+
+import (
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/leasehold/leasehold/messages"
+)
+
+// metrics are a node's counters and histograms. Labels are codes and kinds, never tenants: their
+// number is bounded, and a tenant id does not belong into a time series.
+type metrics struct {
+	open       prometheus.Gauge
+	inFlight   prometheus.Gauge
+	lifecycle  *prometheus.CounterVec
+	requests   *prometheus.CounterVec
+	latency    *prometheus.HistogramVec
+	openTime   prometheus.Histogram
+	handoff    prometheus.Histogram
+	snapshot   prometheus.Histogram
+	imageBytes prometheus.Histogram
+	renewFails prometheus.Counter
+	evictions  prometheus.Counter
+	lag        prometheus.Histogram
+}
+
+func newMetrics(reg prometheus.Registerer) (*metrics, error) {
+	seconds := prometheus.ExponentialBuckets(0.0001, 4, 11) // 0.1 ms to 105 s
+	m := &metrics{
+		open:       prometheus.NewGauge(prometheus.GaugeOpts{Name: "leasehold_tenants_open", Help: "Tenants with an actor on this node."}),
+		inFlight:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "leasehold_requests_in_flight", Help: "Requests that have not been answered yet."}),
+		lifecycle:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "leasehold_lifecycle_total", Help: "Lifecycle events by kind and code."}, []string{"kind", "code"}),
+		requests:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "leasehold_requests_total", Help: "Requests to tenants by operation and code (ok: acknowledged)."}, []string{"op", "code"}),
+		latency:    prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "leasehold_request_seconds", Help: "Time of a request to a tenant by operation.", Buckets: seconds}, []string{"op"}),
+		openTime:   prometheus.NewHistogram(prometheus.HistogramOpts{Name: "leasehold_open_seconds", Help: "Time from the request to open a tenant until it serves.", Buckets: seconds}),
+		handoff:    prometheus.NewHistogram(prometheus.HistogramOpts{Name: "leasehold_handoff_seconds", Help: "Time of a handoff that succeeded.", Buckets: seconds}),
+		snapshot:   prometheus.NewHistogram(prometheus.HistogramOpts{Name: "leasehold_snapshot_seconds", Help: "Time from the cut of a snapshot until it counts.", Buckets: seconds}),
+		imageBytes: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "leasehold_image_bytes", Help: "Size of the published images.", Buckets: prometheus.ExponentialBuckets(1<<12, 8, 9)}),
+		renewFails: prometheus.NewCounter(prometheus.CounterOpts{Name: "leasehold_renewals_unanswered_total", Help: "Renewals that the lease store did not answer."}),
+		evictions:  prometheus.NewCounter(prometheus.CounterOpts{Name: "leasehold_evictions_total", Help: "Tenants handed off because they were idle or made room for another."}),
+		lag:        prometheus.NewHistogram(prometheus.HistogramOpts{Name: "leasehold_renewal_window_seconds", Help: "What was left of the window when a renewal succeeded.", Buckets: seconds}),
+	}
+	for _, c := range []prometheus.Collector{m.open, m.inFlight, m.lifecycle, m.requests, m.latency, m.openTime, m.handoff, m.snapshot, m.imageBytes, m.renewFails, m.evictions, m.lag} {
+		if err := reg.Register(c); err != nil {
+			return nil, errors.Join(&messages.Error{Code: messages.CodeInvalidArgument, Message: "the registerer has another node's metrics"}, err)
+		}
+	}
+	return m, nil
+}
+
+func (m *metrics) request(op string, took time.Duration, err error) {
+	code := "ok"
+	if err != nil {
+		code = string(messages.CodeOf(err))
+	}
+	m.requests.WithLabelValues(op, code).Inc()
+	m.latency.WithLabelValues(op).Observe(took.Seconds())
+}

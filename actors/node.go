@@ -1,0 +1,190 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gofrs/flock"
+	"github.com/google/uuid"
+
+	"github.com/leasehold/leasehold/actors/mailbox"
+	"github.com/leasehold/leasehold/leaseactor"
+	"github.com/leasehold/leasehold/messages"
+	"github.com/leasehold/leasehold/stores/dir"
+	"github.com/leasehold/leasehold/stores/sqlite"
+)
+
+// Node serves tenants. All methods are safe for concurrent use.
+type Node struct {
+	cfg        Config
+	owner      string
+	start      time.Time // of the node's clock; durations since it go into atomics
+	metrics    *metrics
+	system     *mailbox.System
+	supervisor *mailbox.Ref
+	spent      *leaseactor.Spent
+	transfers  chan struct{} // a slot for each snapshot or restore under way
+	lock       *flock.Flock
+	closers    []io.Closer // what Start opened itself
+
+	// Shared with callers, who must not wait for a mailbox to learn these.
+	active   sync.Map // messages.Key → *activation; written by the supervisor alone
+	inFlight atomic.Int64
+	aborted  atomic.Bool
+	down     chan struct{} // closed when the node has stopped
+	stopping atomic.Bool
+}
+
+// Start starts a node. It creates the state root, takes its lock, and opens the embedded stores
+// where cfg names none. It returns CodeInvalidArgument for a configuration that Validate refuses,
+// CodeStorage if the state root cannot be used, and CodeHeld if another node uses it.
+func Start(ctx context.Context, cfg Config) (*Node, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	if cfg.Incarnation == "" {
+		cfg.Incarnation = uuid.NewString()
+	}
+	n := &Node{
+		cfg: cfg, owner: messages.NewOwner(cfg.NodeName, cfg.Incarnation), start: cfg.Now(),
+		spent: leaseactor.NewSpent(), transfers: make(chan struct{}, cfg.MaxTransfers), down: make(chan struct{}),
+	}
+	if err := n.open(ctx); err != nil {
+		return nil, errors.Join(err, n.close())
+	}
+	n.system = mailbox.NewSystem(cfg.Log)
+	n.supervisor = n.system.Spawn(newSupervisor(n))
+	cfg.Log.Info("node started", "owner", n.owner, "ttl", cfg.TTL, "margin", cfg.Margin)
+	if cfg.Planted != 0 {
+		cfg.Log.Warn("protocol rules are switched off", "planted", cfg.Planted.String())
+	}
+	return n, nil
+}
+
+func (n *Node) open(ctx context.Context) error {
+	if err := os.MkdirAll(n.cfg.StateRoot, 0o700); err != nil {
+		return &messages.Error{Code: messages.CodeStorage, Message: "create the state root", Err: err}
+	}
+	n.lock = flock.New(filepath.Join(n.cfg.StateRoot, "node.lock"))
+	switch ok, err := n.lock.TryLock(); {
+	case err != nil:
+		return &messages.Error{Code: messages.CodeStorage, Message: "lock the state root", Err: err}
+	case !ok:
+		return &messages.Error{Code: messages.CodeHeld, Message: "another node uses this state root"}
+	}
+	if n.cfg.Leases == nil {
+		leases, err := sqlite.Open(ctx, sqlite.Config{Path: n.cfg.leasePath()})
+		if err != nil {
+			return fmt.Errorf("open the embedded lease store: %w", err)
+		}
+		n.cfg.Leases, n.closers = leases, append(n.closers, leases)
+	}
+	if n.cfg.Durable == nil {
+		durable, err := dir.Open(ctx, dir.Config{Root: n.cfg.durablePath()})
+		if err != nil {
+			return fmt.Errorf("open the embedded durable store: %w", err)
+		}
+		n.cfg.Durable = durable
+		if c, ok := any(durable).(io.Closer); ok {
+			n.closers = append(n.closers, c)
+		}
+	}
+	var err error
+	n.metrics, err = newMetrics(n.cfg.Registerer)
+	return err
+}
+
+func (n *Node) close() error {
+	var errs []error
+	for _, c := range n.closers {
+		errs = append(errs, c.Close())
+	}
+	if n.lock != nil {
+		errs = append(errs, n.lock.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Owner returns the node's owner id: its name and the incarnation of this start.
+func (n *Node) Owner() string { return n.owner }
+
+func (n *Node) log(key messages.Key) *slog.Logger { return n.cfg.Log.With("key", key.String()) }
+
+// sinceStart is the node's clock as a number that fits into an atomic.
+func (n *Node) sinceStart() int64 { return int64(n.cfg.Now().Sub(n.start)) }
+
+// Shutdown hands every open tenant off, in parallel and bounded, and stops the node. New requests
+// are refused with CodeDraining from its start. It returns the tenants whose handoff failed, each
+// as an *messages.Error with its key, joined; their leases end by themselves. When ctx ends before
+// the handoffs have, the rest is abandoned as by Abort. A second call waits for the first.
+func (n *Node) Shutdown(ctx context.Context) error {
+	if !n.stopping.CompareAndSwap(false, true) {
+		select {
+		case <-n.down:
+			return nil
+		case <-ctx.Done():
+			return messages.AsError(ctx.Err())
+		}
+	}
+	reply := make(chan error, 1)
+	n.supervisor.Send(shutdown{ctx: ctx, reply: reply})
+	err := <-reply
+	return errors.Join(err, n.stop())
+}
+
+// Abort stops the node at once: nothing is flushed and no lease is released, as if the process had
+// been killed. Every request in flight is answered with an error.
+func (n *Node) Abort() error {
+	if !n.stopping.CompareAndSwap(false, true) {
+		n.aborted.Store(true)
+		n.supervisor.Send(abortAll{})
+		<-n.down
+		return nil
+	}
+	n.aborted.Store(true)
+	n.supervisor.Send(abortAll{})
+	return n.stop()
+}
+
+func (n *Node) stop() error {
+	defer close(n.down)
+	err := n.system.Shutdown(context.Background())
+	n.cfg.Log.Info("node stopped", "owner", n.owner)
+	return errors.Join(err, n.close())
+}
+
+// Done is closed when the node has stopped.
+func (n *Node) Done() <-chan struct{} { return n.down }
+
+// Tenants returns the state of every tenant with an actor on this node, in the order of their keys.
+func (n *Node) Tenants(ctx context.Context) ([]Status, error) {
+	reply := make(chan []*activation, 1)
+	if !n.supervisor.Send(list{reply}) {
+		return nil, errNodeDown()
+	}
+	var out []Status
+	for _, act := range <-reply {
+		s, err := act.status(ctx)
+		if err != nil {
+			if messages.CodeOf(err) == messages.CodeClosed {
+				continue // it closed between the list and the question
+			}
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+func errNodeDown() error {
+	return &messages.Error{Code: messages.CodeDraining, Message: "the node is shutting down"}
+}

@@ -1,0 +1,221 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/leasehold/leasehold/leaseactor"
+	"github.com/leasehold/leasehold/ledgeractor"
+	"github.com/leasehold/leasehold/messages"
+	"github.com/leasehold/leasehold/messages/planted"
+	"github.com/leasehold/leasehold/snapshotactor"
+)
+
+// maxAhead is how often an open starts again because the lineage knew its epoch already. More than
+// a few mean that the lease store has lost records.
+const maxAhead = 4
+
+// acquire begins an attempt: a lease child of its own, and with it a fence of its own.
+func (t *tenant) acquire() {
+	t.gen++
+	gen, ref := t.gen, t.self.Ref()
+	cfg := t.node.cfg
+	child, err := leaseactor.New(leaseactor.Config{
+		Store: cfg.Leases, Key: t.key, Owner: t.node.owner, TTL: cfg.TTL, Margin: cfg.Margin, CallTimeout: cfg.StoreTimeout,
+		Now: cfg.Now, Spent: t.node.spent, Planted: cfg.Planted, Log: t.node.log(t.key),
+	}, func(msg any) { ref.Send(fromLease{gen, msg}) })
+	if err != nil {
+		t.end(err)
+		return
+	}
+	t.fence = child.Fence()
+	t.lease = t.self.Spawn(child)
+	if cfg.Planted.Has(planted.ListBeforeGrant) {
+		t.self.Go(func(ctx context.Context) any {
+			names, _ := snapshotactor.ListNames(ctx, t.snapshotConfig("", gen))
+			t.act.stale.Store(&names)
+			return acquireAgain{gen}
+		})
+		return
+	}
+	t.lease.Send(leaseactor.Acquire{})
+}
+
+func (t *tenant) acquireAgain() {
+	if t.state != StateOpening {
+		return
+	}
+	if t.granted.Epoch == 0 && t.ahead == 0 && !t.anybodyWaits() {
+		t.end(t.act.closed())
+		return
+	}
+	t.lease.Send(leaseactor.Acquire{})
+}
+
+func (t *tenant) anybodyWaits() bool {
+	for _, o := range t.openers {
+		if o.ctx.Err() == nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *tenant) acquireFailed(err error) {
+	if t.doomed != nil {
+		t.end(t.doomed)
+		return
+	}
+	// The state root is locked, so whoever held a lease under this node's name is dead: its lease
+	// is waited out instead of being reported.
+	var e *messages.Error
+	if errors.As(err, &e) && e.Code == messages.CodeHeld && e.Owner != t.node.owner && messages.OwnerNode(e.Owner) == t.node.cfg.NodeName {
+		wait := min(max(e.RetryAfter, 10*time.Millisecond), t.node.cfg.RenewEvery)
+		t.self.After(wait, acquireAgain{t.gen})
+		return
+	}
+	t.end(err)
+}
+
+// acquired goes on to restore. Renewals run from here on: a restore may take longer than the lease.
+func (t *tenant) acquired(lease messages.Lease) {
+	t.granted = lease
+	t.act.epoch.Store(lease.Epoch)
+	t.emit(messages.Lifecycle{Kind: messages.LifecycleAcquired})
+	t.self.After(t.node.cfg.RenewEvery, renewTick{t.gen})
+	if t.doomed != nil {
+		t.giveUp(t.doomed)
+		return
+	}
+	gen := t.gen
+	t.self.Go(func(context.Context) any {
+		file, err := t.node.prepareLocal(t.key, lease.Epoch)
+		return prepared{gen, file, err}
+	})
+}
+
+func (t *tenant) prepared(m prepared) {
+	if t.state != StateOpening {
+		return
+	}
+	if m.err != nil {
+		t.giveUp(m.err)
+		return
+	}
+	gen, ref := t.gen, t.self.Ref()
+	t.snaps = t.self.Spawn(snapshotactor.New(t.snapshotConfig(m.file, gen), func(msg any) { ref.Send(fromSnapshots{gen, msg}) }))
+	grant := snapshotactor.Grant{Epoch: t.granted.Epoch, Floor: t.granted.Floor}
+	if stale := t.act.stale.Load(); stale != nil {
+		grant.Stale = *stale
+	}
+	t.snaps.Send(snapshotactor.OpenTenant{Grant: grant})
+}
+
+func (t *tenant) snapshotConfig(file string, gen int) snapshotactor.Config {
+	cfg, act := t.node.cfg, t.act
+	return snapshotactor.Config{
+		Store: cfg.Durable, Key: t.key, Owner: t.node.owner, Fence: t.fence, Verifier: verifier{t.node}, File: file,
+		Now: cfg.Now, CallTimeout: cfg.DurableTimeout, Retention: cfg.Retention, Planted: cfg.Planted, Log: t.node.log(t.key),
+		Cut: func(ctx context.Context) (snapshotactor.Image, error) {
+			// A slot for the image that is about to be held in memory; it is returned with the answer.
+			select {
+			case t.node.transfers <- struct{}{}:
+				if !act.slot.CompareAndSwap(false, true) {
+					<-t.node.transfers // it has one already
+				}
+			case <-ctx.Done():
+				return snapshotactor.Image{}, messages.AsError(ctx.Err())
+			}
+			image, err := act.ledger.Load().Cut(ctx)
+			return snapshotactor.Image{Bytes: image.Bytes, Events: image.Events, LastSeq: image.LastSeq, Version: image.Version, CutAt: cfg.Now()}, err
+		},
+	}
+}
+
+// restoredOpen handles the answer to OpenTenant.
+func (t *tenant) restoredOpen(m snapshotactor.Opened) {
+	if t.state != StateOpening {
+		return
+	}
+	if m.Err != nil {
+		t.emit(failure(messages.LifecycleFailed, m.Err))
+		if errors.Is(m.Err, messages.ErrLineageAhead) && t.ahead < maxAhead {
+			t.ahead++
+			t.fence.Close(messages.ReasonSlotTaken)
+			t.release(&release{then: t.startOver})
+			return
+		}
+		t.giveUp(m.Err)
+		return
+	}
+	t.restored, t.lastSeq = m.Restored, m.Restored.LastSeq
+	t.emit(messages.Lifecycle{Kind: messages.LifecycleRestored, Position: m.Restored.From, Events: m.Restored.Events, LastSeq: m.Restored.LastSeq})
+	gen, ref, cfg := t.gen, t.self.Ref(), t.node.cfg
+	child := ledgeractor.New(ledgeractor.Config{
+		Path: t.node.localFile(t.key, t.granted.Epoch), Key: t.key, Epoch: t.granted.Epoch, Fence: t.fence, Now: cfg.Now,
+		Migrations: cfg.Migrations, Commands: cfg.Commands, Limits: cfg.Limits, Planted: cfg.Planted, Log: t.node.log(t.key),
+	}, func(msg any) { ref.Send(fromLedger{gen, msg}) })
+	t.ledger = t.self.Spawn(child)
+	t.handle = child.Handle(t.ledger)
+	t.act.ledger.Store(t.handle)
+	if t.granted.Floor > 0 {
+		t.snaps.Send(snapshotactor.SweepUpTo{Floor: t.granted.Floor})
+	}
+}
+
+// startOver begins an attempt at a new epoch.
+func (t *tenant) startOver() {
+	t.lease.Stop()
+	if t.snaps != nil {
+		t.snaps.Stop()
+	}
+	t.lease, t.snaps, t.granted = nil, nil, messages.Lease{}
+	t.acquire()
+}
+
+func (t *tenant) ledgerOpened(m ledgeractor.Opened) {
+	if t.state != StateOpening {
+		return
+	}
+	if m.Err != nil {
+		t.emit(failure(messages.LifecycleFailed, m.Err))
+		t.giveUp(m.Err)
+		return
+	}
+	t.lastSeq = m.LastSeq
+	t.setState(StateServing)
+	t.emit(messages.Lifecycle{Kind: messages.LifecycleServing, Events: m.Events, LastSeq: m.LastSeq})
+	t.node.metrics.openTime.Observe(t.node.cfg.Now().Sub(t.begun).Seconds())
+	for _, o := range t.openers {
+		o.reply <- found{act: t.act}
+	}
+	t.openers = nil
+	t.self.After(t.node.cfg.SnapshotEvery, snapshotTick{t.gen})
+}
+
+// giveUp ends an open or a serving tenant that cannot go on: the lease is handed back without a
+// flush, and err answers everyone who waits.
+func (t *tenant) giveUp(err error) {
+	if t.state == StateClosing {
+		return
+	}
+	t.setState(StateClosing)
+	if t.fence != nil {
+		t.fence.Close(messages.ReasonReleased)
+	}
+	if t.granted.Epoch == 0 {
+		// An acquire may be in flight: its grant must be handed back.
+		t.doomed = err
+		t.setState(StateOpening)
+		t.answerAll(err)
+		return
+	}
+	t.answerAll(err)
+	t.release(&release{then: func() { t.end(err) }})
+}
+
+func failure(kind messages.LifecycleKind, err error) messages.Lifecycle {
+	e := messages.AsError(err)
+	return messages.Lifecycle{Kind: kind, Code: e.Code, Reason: e.Reason, Object: e.Object}
+}

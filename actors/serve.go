@@ -1,0 +1,188 @@
+package actors
+
+import (
+	"errors"
+
+	"github.com/leasehold/leasehold/leaseactor"
+	"github.com/leasehold/leasehold/ledgeractor"
+	"github.com/leasehold/leasehold/messages"
+	"github.com/leasehold/leasehold/messages/planted"
+	"github.com/leasehold/leasehold/snapshotactor"
+)
+
+// fromLease handles a report of the lease child.
+func (t *tenant) fromLease(msg any) {
+	switch m := msg.(type) {
+	case leaseactor.Acquired:
+		t.acquired(m.Lease)
+	case leaseactor.AcquireFailed:
+		t.acquireFailed(m.Err)
+	case leaseactor.Renewed:
+		t.renewed(m)
+	case leaseactor.RenewFailed:
+		t.node.metrics.renewFails.Inc()
+	case leaseactor.Lost:
+		t.lost(m.Err)
+	case leaseactor.Expired:
+		t.emit(messages.Lifecycle{Kind: messages.LifecycleFenced, Code: messages.CodeFenced, Reason: messages.ReasonExpiredLocally})
+	case leaseactor.Resumed:
+		t.emit(messages.Lifecycle{Kind: messages.LifecycleResumed})
+	case leaseactor.Released:
+		t.released(m.Err)
+	case leaseactor.Forgotten:
+		t.marked(m.Err)
+	}
+}
+
+// renewTick sends a renewal, with the newest snapshot that is published by now: when that renewal
+// succeeds, no later owner can have listed before it ([S9]).
+func (t *tenant) renewTick() {
+	if t.state == StateClosing && t.forgetOp == nil {
+		return
+	}
+	t.lease.Send(leaseactor.Renew{Tag: t.published})
+	t.self.After(t.node.cfg.RenewEvery, renewTick{t.gen})
+	t.closeIfIdle()
+}
+
+func (t *tenant) renewed(m leaseactor.Renewed) {
+	t.granted = m.Lease
+	t.node.metrics.lag.Observe(max(0, t.fence.Deadline().Sub(t.node.cfg.Now())).Seconds())
+	t.emit(messages.Lifecycle{Kind: messages.LifecycleRenewed})
+	tag := m.Tag
+	if t.node.cfg.Planted.Has(planted.RetentionRenewalBefore) {
+		tag = t.published
+	}
+	t.proven = max(t.proven, tag)
+	t.retain()
+}
+
+// retain deletes old copies if there are any that nobody can need any more.
+func (t *tenant) retain() {
+	if t.snaps == nil || t.retaining || t.proven <= t.retained || t.state == StateOpening {
+		return
+	}
+	t.retaining, t.retained = true, t.proven
+	t.snaps.Send(snapshotactor.RetainFrom{Proven: t.proven})
+}
+
+// lost ends the tenant for good: the store has refused it.
+func (t *tenant) lost(err error) {
+	if t.state == StateClosing && t.forgetOp == nil {
+		return // it is on its way out, and its release was refused
+	}
+	t.emit(messages.Lifecycle{Kind: messages.LifecycleLost, Code: messages.CodeOf(err), Reason: messages.ReasonLeaseLost})
+	t.fence.Close(messages.ReasonLeaseLost)
+	t.end(err)
+}
+
+// fromSnapshots handles a report of the snapshot child.
+func (t *tenant) fromSnapshots(msg any) {
+	switch m := msg.(type) {
+	case snapshotactor.Opened:
+		t.restoredOpen(m)
+	case snapshotactor.Taken:
+		t.taken(m)
+	case snapshotactor.Retained:
+		t.retaining = false
+		if m.Count > 0 {
+			t.emit(messages.Lifecycle{Kind: messages.LifecycleRetained, Count: m.Count, Code: messages.CodeOf(m.Err)})
+		}
+		if m.Err != nil {
+			t.retained = 0 // tried again after the next renewal
+		} else {
+			t.retain()
+		}
+	case snapshotactor.Swept:
+		if m.Count > 0 || m.Err != nil {
+			t.emit(messages.Lifecycle{Kind: messages.LifecycleSwept, Count: m.Count, Code: messages.CodeOf(m.Err)})
+		}
+	case snapshotactor.Forgotten:
+		t.copiesGone(m)
+	}
+}
+
+// fromLedger handles a report of the ledger child.
+func (t *tenant) fromLedger(msg any) {
+	switch m := msg.(type) {
+	case ledgeractor.Opened:
+		t.ledgerOpened(m)
+	case ledgeractor.Restarted:
+		t.emit(messages.Lifecycle{Kind: messages.LifecyclePanic, Code: messages.CodeInternal})
+	case ledgeractor.Corrupt:
+		// Nothing more of this file may reach a snapshot. The next open restores the durable copy.
+		t.emit(failure(messages.LifecycleCorrupt, m.Err))
+		t.node.log(t.key).Error("the local ledger is corrupt: it is abandoned, the durable copy will be restored", "epoch", t.granted.Epoch, "error", m.Err)
+		t.giveUp(m.Err)
+	}
+}
+
+func (t *tenant) snapshotTick() {
+	if t.state == StateClosing {
+		return
+	}
+	if t.state == StateServing && len(t.takes) == 0 && t.handle.Version() != t.saved && t.fence.Check() == nil {
+		t.take("periodic", nil)
+	}
+	t.self.After(t.node.cfg.SnapshotEvery, snapshotTick{t.gen})
+}
+
+func (t *tenant) snapshotNow(m snapshotNow) {
+	switch t.state {
+	case StateServing:
+		t.take("requested", m.reply)
+	case StateDraining:
+		m.reply <- snapshotDone{err: t.drainingError()}
+	default:
+		m.reply <- snapshotDone{err: t.act.closed()}
+	}
+}
+
+func (t *tenant) take(reason string, reply chan snapshotDone) {
+	t.takes = append(t.takes, take{reply: reply, begun: t.node.cfg.Now()})
+	t.snaps.Send(snapshotactor.Take{Reason: reason})
+}
+
+// taken handles the answer to a Take, or the late answer for a number that was in doubt.
+func (t *tenant) taken(m snapshotactor.Taken) {
+	t.returnSlot()
+	var k take
+	if !m.Settled && len(t.takes) > 0 {
+		k, t.takes = t.takes[0], t.takes[1:]
+	}
+	t.published = max(t.published, m.Manifest.Snapshot)
+	if m.Err == nil {
+		t.counted, t.saved, t.lastSeq = m.Manifest.Snapshot, m.Version, m.Manifest.LastSeq
+		t.emit(messages.Lifecycle{Kind: messages.LifecycleSnapshot, Events: m.Manifest.Events, LastSeq: m.Manifest.LastSeq,
+			Position: messages.Position{Epoch: t.granted.Epoch, Snapshot: m.Manifest.Snapshot}})
+		t.node.metrics.imageBytes.Observe(float64(m.Manifest.Size))
+		if !k.begun.IsZero() {
+			t.node.metrics.snapshot.Observe(t.node.cfg.Now().Sub(k.begun).Seconds())
+		}
+	} else {
+		t.emit(failure(messages.LifecycleSnapFail, m.Err))
+	}
+	if k.reply != nil {
+		k.reply <- snapshotDone{m.Manifest, m.Err}
+	}
+	if errors.Is(m.Err, &messages.Error{Code: messages.CodeFenced, Reason: messages.ReasonSlotTaken}) {
+		// Somebody else writes at this epoch ([S4]): it is over, whatever the lease store says.
+		t.emit(messages.Lifecycle{Kind: messages.LifecycleFenced, Code: messages.CodeFenced, Reason: messages.ReasonSlotTaken})
+		t.giveUp(m.Err)
+		return
+	}
+	if t.node.cfg.Planted.Has(planted.RetentionNoRenewal) {
+		t.proven = t.published
+		t.retain()
+	}
+	if !m.Settled {
+		t.flushed(m.Err)
+	}
+}
+
+// returnSlot gives the transfer slot of an image back that is no longer in memory.
+func (t *tenant) returnSlot() {
+	if t.act.slot.CompareAndSwap(true, false) {
+		<-t.node.transfers
+	}
+}

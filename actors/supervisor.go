@@ -1,0 +1,223 @@
+package actors
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/leasehold/leasehold/actors/mailbox"
+	"github.com/leasehold/leasehold/messages"
+)
+
+// Messages to the supervisor.
+type (
+	// find asks for the activation of a tenant; it is started if there is none.
+	find struct {
+		ctx   context.Context
+		key   messages.Key
+		reply chan found // buffered
+	}
+	// list asks for all activations.
+	list     struct{ reply chan []*activation }
+	shutdown struct {
+		ctx   context.Context
+		reply chan error // buffered
+	}
+	abortAll  struct{}
+	handedOff struct {
+		act *activation
+		err error
+	}
+	sweepNow struct{}
+	swept    struct{}
+)
+
+// found answers find: an activation that serves, or an error, or a channel to wait for before
+// asking again.
+type found struct {
+	act  *activation
+	wait <-chan struct{}
+	err  error
+}
+
+// supervisor is the node's root actor: it knows which tenants have an actor, starts and evicts them,
+// and ends them at shutdown.
+type supervisor struct {
+	node    *Node
+	entries map[messages.Key]*activation
+	byRef   map[*mailbox.Ref]*activation
+	ending  *shutdown
+	queue   []*activation // still to be handed off
+	running int
+	failed  []error
+}
+
+func newSupervisor(n *Node) *supervisor {
+	return &supervisor{node: n, entries: make(map[messages.Key]*activation), byRef: make(map[*mailbox.Ref]*activation)}
+}
+
+func (s *supervisor) Started(self *mailbox.Self) {
+	self.After(s.node.cfg.SweepEvery, sweepNow{})
+	self.Go(func(ctx context.Context) any { s.node.sweep(ctx, s.node.cfg.SetAsideFor); return nil })
+}
+
+func (s *supervisor) Receive(self *mailbox.Self, msg any) {
+	switch m := msg.(type) {
+	case find:
+		s.find(self, m)
+	case list:
+		out := make([]*activation, 0, len(s.entries))
+		for _, act := range s.entries {
+			out = append(out, act)
+		}
+		slices.SortFunc(out, func(a, b *activation) int { return cmp.Compare(a.key.String(), b.key.String()) })
+		m.reply <- out
+	case mailbox.Terminated:
+		if act := s.byRef[m.Ref]; act != nil {
+			s.drop(act)
+		}
+	case shutdown:
+		s.ending = &m
+		for _, act := range s.entries {
+			s.queue = append(s.queue, act)
+		}
+		s.handOffNext(self)
+	case handedOff:
+		s.running--
+		if m.err != nil && messages.CodeOf(m.err) != messages.CodeClosed {
+			e := *messages.AsError(m.err)
+			e.Key = m.act.key.String()
+			s.failed = append(s.failed, &e)
+		}
+		s.handOffNext(self)
+	case abortAll:
+		for _, act := range s.entries {
+			act.ref.Send(abort{})
+		}
+	case sweepNow:
+		self.Go(func(ctx context.Context) any { s.node.sweep(ctx, s.node.cfg.SetAsideFor); return swept{} })
+	case swept:
+		self.After(s.node.cfg.SweepEvery, sweepNow{})
+	}
+}
+
+func (s *supervisor) Refuse(_ *mailbox.Self, msg any) {
+	down := &messages.Error{Code: messages.CodeInternal, Message: "the supervisor failed"}
+	switch m := msg.(type) {
+	case find:
+		m.reply <- found{err: down}
+	case list:
+		m.reply <- nil
+	case shutdown:
+		m.reply <- down
+	}
+}
+
+func (s *supervisor) Stopping(*mailbox.Self) {
+	s.ended()
+}
+
+// ended answers the shutdown, once.
+func (s *supervisor) ended() {
+	if s.ending != nil && s.ending.reply != nil {
+		s.ending.reply <- errors.Join(s.failed...)
+		s.ending.reply = nil
+	}
+}
+
+func (s *supervisor) find(self *mailbox.Self, m find) {
+	if s.ending != nil || s.node.aborted.Load() {
+		m.reply <- found{err: errNodeDown()}
+		return
+	}
+	if act := s.entries[m.key]; act != nil && !act.gone() {
+		if !act.ref.Send(await{m}) {
+			m.reply <- found{wait: act.ref.Done()}
+		}
+		return
+	}
+	if len(s.entries) >= s.node.cfg.MaxOpen {
+		s.purge()
+	}
+	if len(s.entries) >= s.node.cfg.MaxOpen {
+		wait := s.makeRoom()
+		if wait == nil {
+			m.reply <- found{err: &messages.Error{Code: messages.CodeOverloaded, RetryAfter: time.Second, Key: m.key.String(),
+				Message: "every open tenant of this node is busy"}}
+			return
+		}
+		m.reply <- found{wait: wait}
+		return
+	}
+	act := &activation{node: s.node, key: m.key}
+	act.used.Store(s.node.sinceStart())
+	act.ref = self.Spawn(newTenant(s.node, act))
+	s.entries[m.key], s.byRef[act.ref] = act, act
+	s.node.active.Store(m.key, act)
+	s.node.metrics.open.Set(float64(len(s.entries)))
+	act.ref.Send(await{m})
+}
+
+// purge drops the activations that have ended and whose Terminated is still on its way.
+func (s *supervisor) purge() {
+	for _, act := range s.entries {
+		if act.gone() {
+			s.drop(act)
+		}
+	}
+}
+
+func (s *supervisor) drop(act *activation) {
+	delete(s.byRef, act.ref)
+	if s.entries[act.key] == act {
+		delete(s.entries, act.key)
+		s.node.active.Delete(act.key)
+	}
+	s.node.metrics.open.Set(float64(len(s.entries)))
+}
+
+// makeRoom hands the least recently used idle tenant off and returns a channel that is closed when
+// that has ended, in whichever way; nil if no tenant is idle.
+func (s *supervisor) makeRoom() <-chan struct{} {
+	var oldest *activation
+	for _, act := range s.entries {
+		if act.inFlight.Load() == 0 && act.serving.Load() && (oldest == nil || act.used.Load() < oldest.used.Load()) {
+			oldest = act
+		}
+	}
+	if oldest == nil {
+		return nil
+	}
+	oldest.serving.Store(false) // so that the next one makes other room
+	reply := make(chan error, 1)
+	done := make(chan struct{})
+	ctx, cancel := context.WithTimeout(context.Background(), s.node.cfg.RequestTimeout)
+	oldest.ref.Send(handoff{ctx: ctx, reason: reasonEvicted, reply: reply})
+	s.node.system.Go(func() {
+		defer cancel()
+		defer close(done)
+		select {
+		case <-reply:
+		case <-oldest.ref.Done():
+		}
+	})
+	return done
+}
+
+func (s *supervisor) handOffNext(self *mailbox.Self) {
+	for s.running < s.node.cfg.HandoffParallel && len(s.queue) > 0 {
+		act := s.queue[0]
+		s.queue = s.queue[1:]
+		s.running++
+		ctx := s.ending.ctx
+		self.Go(func(context.Context) any {
+			return handedOff{act, act.handOff(ctx, reasonShutdown)}
+		})
+	}
+	if s.running == 0 && len(s.queue) == 0 {
+		s.ended()
+		self.Stop()
+	}
+}
