@@ -18,9 +18,13 @@ import (
 	"github.com/leasehold/leasehold/actors/mailbox"
 	"github.com/leasehold/leasehold/leaseactor"
 	"github.com/leasehold/leasehold/messages"
+	"github.com/leasehold/leasehold/stores"
 	"github.com/leasehold/leasehold/stores/dir"
 	"github.com/leasehold/leasehold/stores/sqlite"
 )
+
+// renewalsPerTrip bounds one round trip of renewals to the lease store.
+const renewalsPerTrip = 500
 
 // Node serves tenants. All methods are safe for concurrent use.
 type Node struct {
@@ -28,6 +32,7 @@ type Node struct {
 	owner      string
 	start      time.Time // of the node's clock; durations since it go into atomics
 	metrics    *metrics
+	leases     *stores.Batched // cfg.Leases, with the renewals of many tenants in one round trip
 	system     *mailbox.System
 	supervisor *mailbox.Ref
 	spent      *leaseactor.Spent
@@ -98,6 +103,7 @@ func (n *Node) open(ctx context.Context) error {
 			n.closers = append(n.closers, c)
 		}
 	}
+	n.leases = stores.Batch(n.cfg.Leases, min(20*time.Millisecond, n.cfg.RenewEvery/20), renewalsPerTrip)
 	var err error
 	n.metrics, err = newMetrics(n.cfg.Registerer)
 	return err
@@ -105,6 +111,9 @@ func (n *Node) open(ctx context.Context) error {
 
 func (n *Node) close() error {
 	var errs []error
+	if n.leases != nil {
+		n.leases.Close()
+	}
 	for _, c := range n.closers {
 		errs = append(errs, c.Close())
 	}

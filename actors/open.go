@@ -22,7 +22,7 @@ func (t *tenant) acquire() {
 	gen, ref := t.gen, t.self.Ref()
 	cfg := t.node.cfg
 	child, err := leaseactor.New(leaseactor.Config{
-		Store: cfg.Leases, Key: t.key, Owner: t.node.owner, TTL: cfg.TTL, Margin: cfg.Margin, CallTimeout: cfg.StoreTimeout,
+		Store: t.node.leases, Key: t.key, Owner: t.node.owner, TTL: cfg.TTL, Margin: cfg.Margin, CallTimeout: cfg.StoreTimeout,
 		Now: cfg.Now, Spent: t.node.spent, Planted: cfg.Planted, Log: t.node.log(t.key),
 	}, func(msg any) { ref.Send(fromLease{gen, msg}) })
 	if err != nil {
@@ -67,10 +67,11 @@ func (t *tenant) acquireFailed(err error) {
 		t.end(t.doomed)
 		return
 	}
-	// The state root is locked, so whoever held a lease under this node's name is dead: its lease
-	// is waited out instead of being reported.
+	// A lease under this node's name is this process's own, given up and not confirmed yet, or that
+	// of a predecessor, which is dead because the state root is locked: it is waited out instead of
+	// being reported.
 	var e *messages.Error
-	if errors.As(err, &e) && e.Code == messages.CodeHeld && e.Owner != t.node.owner && messages.OwnerNode(e.Owner) == t.node.cfg.NodeName {
+	if errors.As(err, &e) && e.Code == messages.CodeHeld && messages.OwnerNode(e.Owner) == t.node.cfg.NodeName {
 		wait := min(max(e.RetryAfter, 10*time.Millisecond), t.node.cfg.RenewEvery)
 		t.self.After(wait, acquireAgain{t.gen})
 		return
