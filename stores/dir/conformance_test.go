@@ -44,23 +44,24 @@ func TestF_TheSuiteCanFail(t *testing.T) {
 		name string
 		wrap func(stores.DurableStore) stores.DurableStore
 		want []string
+		may  string // a check that fails or not, as the goroutines happen to meet
 	}{
-		{"F1_overwriting_put", storetest.OverwritingPut, []string{"F1", "F6"}},
-		{"F2_empty_for_absent", storetest.EmptyForAbsent, []string{"F2", "F5", "F8", "F.delete", "F.torn"}},
-		{"F3_truncating_put", storetest.TruncatingPut, []string{"F3"}},
-		{"F4_unsorted_list", storetest.UnsortedList, []string{"F4"}},
-		{"F5_miscounting_delete", storetest.MiscountingDelete, []string{"F5", "F8", "F.race"}},
-		{"F6_check_then_put", storetest.CheckThenPut, []string{"F6"}},
-		{"F7_unchecked_keys", storetest.UncheckedKeys, []string{"F7", "F8"}},
-		{"F8_delete_by_text", storetest.DeleteByText, []string{"F8"}},
-		{"F_torn_put", storetest.TornPut, []string{"F.torn", "F.race"}},
+		{"F1_overwriting_put", storetest.OverwritingPut, []string{"F1", "F6"}, ""},
+		{"F2_empty_for_absent", storetest.EmptyForAbsent, []string{"F2", "F5", "F8", "F.delete", "F.torn"}, ""},
+		{"F3_truncating_put", storetest.TruncatingPut, []string{"F3"}, ""},
+		{"F4_unsorted_list", storetest.UnsortedList, []string{"F4"}, ""},
+		{"F5_miscounting_delete", storetest.MiscountingDelete, []string{"F5", "F8", "F.race"}, ""},
+		{"F6_check_then_put", storetest.CheckThenPut, []string{"F6"}, ""},
+		{"F7_unchecked_keys", storetest.UncheckedKeys, []string{"F7", "F8"}, ""},
+		{"F8_delete_by_text", storetest.DeleteByText, []string{"F8"}, ""},
+		{"F_torn_put", storetest.TornPut, []string{"F.torn", "F.race"}, "F6"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel() // they wait more than they work
 			failures := storetest.CheckDurable(t.Context(), tt.wrap(open(t, dir.Config{NoSync: true})))
 			var ids []string
 			for _, f := range failures {
-				if !slices.Contains(ids, f.Check) {
+				if !slices.Contains(ids, f.Check) && f.Check != tt.may {
 					ids = append(ids, f.Check)
 				}
 			}

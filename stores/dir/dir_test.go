@@ -187,3 +187,47 @@ func TestF4_AListReadsOnlyItsFolder(t *testing.T) {
 	require.NoError(t, err)
 	require.Greater(t, 1000-ctx.left, 50)
 }
+
+// Folders vanish under a put all the time, at every depth: it makes them again, and neither fails nor
+// says "already there".
+func TestF5_PutsBesideDeletesOfTheirFolders(t *testing.T) {
+	store := open(t, dir.Config{NoSync: true})
+	const writers, puts = 4, 400
+	var writing, deleting sync.WaitGroup
+	done := make(chan struct{})
+	deleted := make([]int, 2)
+	for w := range writers {
+		writing.Go(func() {
+			for i := range puts {
+				created, err := store.PutIfAbsent(t.Context(), fmt.Sprintf("a/b/c/d/w%d-%d", w, i), []byte("x"))
+				if err != nil || !created {
+					t.Errorf("put %d of writer %d: created %t, %v", i, w, created, err)
+					return
+				}
+			}
+		})
+	}
+	for d, prefix := range []string{"a/", "a/b/c/d/"} {
+		deleting.Go(func() {
+			for {
+				n, err := store.DeletePrefix(t.Context(), prefix)
+				deleted[d] += n
+				if err != nil {
+					t.Errorf("delete of %s: %v", prefix, err)
+					return
+				}
+				select {
+				case <-done:
+					return
+				default:
+				}
+			}
+		})
+	}
+	writing.Wait()
+	close(done)
+	deleting.Wait()
+	keys, err := store.List(t.Context(), "")
+	require.NoError(t, err)
+	require.Equal(t, writers*puts, deleted[0]+deleted[1]+len(keys))
+}

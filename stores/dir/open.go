@@ -26,6 +26,7 @@ type Store struct {
 	root   string
 	noSync bool
 	temp   *tempDir
+	synced func(path string) // told of every fsync, for tests; may be nil
 
 	mu     sync.Mutex
 	closed bool

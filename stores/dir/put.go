@@ -97,22 +97,17 @@ func (s *Store) writeTemp(ctx context.Context, key string, data []byte) (path st
 	}
 	// From here on the caller's bytes are not needed, and a disk that hangs need not hang the caller.
 	err = s.await(ctx, func() error {
-		var err error
-		if !s.noSync {
-			err = f.Sync()
+		if s.noSync {
+			return f.Close()
 		}
-		err = errors.Join(err, f.Close())
-		if err != nil || ctx.Err() != nil {
-			drop()
-		}
-		return err
+		return errors.Join(s.sync(f), f.Close())
 	})
-	if err != nil {
-		return "", storageError(err, key, "cannot write the object")
+	if err == nil && ctx.Err() != nil {
+		err = contextError(ctx)
 	}
-	if ctx.Err() != nil {
-		drop()
-		return "", contextError(ctx)
+	if err != nil {
+		drop() // which does not disturb a sync that still runs
+		return "", storageError(err, key, "cannot write the object")
 	}
 	return f.Name(), nil
 }
@@ -131,7 +126,9 @@ func (s *Store) link(ctx context.Context, temp, target string) error {
 		if ctx.Err() != nil {
 			return contextError(ctx)
 		}
-		if err := os.MkdirAll(filepath.Dir(target), 0o700); err != nil && !errors.Is(err, os.ErrNotExist) {
+		// MkdirAll says "exists" when a folder was there for its mkdir, and gone for its look at it.
+		err = os.MkdirAll(filepath.Dir(target), 0o700)
+		if err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, os.ErrExist) {
 			return err
 		}
 	}
@@ -175,7 +172,15 @@ func (s *Store) syncDir(dir string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.Sync(), d.Close())
+	return errors.Join(s.sync(d), d.Close())
+}
+
+func (s *Store) sync(f *os.File) error {
+	err := f.Sync()
+	if s.synced != nil {
+		s.synced(f.Name())
+	}
+	return err
 }
 
 // landing counts the puts of one key that may have made it visible and have not synced it yet.
