@@ -20,8 +20,8 @@ type Actor struct {
 	report func(any)
 
 	snapshots, upkeep lane
-	// publisher is set by a successful open; after that it belongs to the running job of the
-	// snapshots lane.
+	// publisher is set by a successful open. Its snapshots are published by the running job of the
+	// snapshots lane, to which doubt belongs too.
 	publisher *Publisher
 	doubt     struct { // of the number that is pending
 		version uint64
@@ -107,25 +107,26 @@ func (a *Actor) start(self *mailbox.Self, l *lane) {
 	l.queue = l.queue[1:]
 	ctx, cancel := context.WithCancel(self.Context())
 	l.current, l.cancel = command, cancel
-	ref := self.Ref()
+	ref, publisher := self.Ref(), a.publisher
 	self.Go(func(context.Context) any {
-		report, opened := a.work(ctx, command, func(r any) { ref.Send(progress{r}) })
+		report, opened := a.work(ctx, command, publisher, func(r any) { ref.Send(progress{r}) })
 		return finished{lane: l, report: report, opened: opened}
 	})
 }
 
-// work does one job, on a goroutine of its own. Of the actor it touches what belongs to its lane.
-func (a *Actor) work(ctx context.Context, command any, meanwhile func(any)) (report any, opened *Publisher) {
+// work does one job, on a goroutine of its own. Of the actor it touches the configuration, and the
+// doubt of the snapshots lane.
+func (a *Actor) work(ctx context.Context, command any, p *Publisher, meanwhile func(any)) (report any, opened *Publisher) {
 	switch c := command.(type) {
 	case OpenTenant:
 		return a.open(ctx, c)
 	case Take:
-		return a.take(ctx, c, meanwhile), nil
+		return a.take(ctx, c, p, meanwhile), nil
 	case RetainFrom:
-		if a.publisher == nil {
+		if p == nil {
 			return Retained{Err: invalid(a.cfg.Key, "nothing is open")}, nil
 		}
-		n, err := Retain(ctx, a.cfg, a.publisher.base.Epoch, c.Proven, a.cfg.Retention)
+		n, err := Retain(ctx, a.cfg, p.base.Epoch, c.Proven, a.cfg.Retention)
 		return Retained{Count: n, Err: err}, nil
 	case SweepUpTo:
 		n, err := Sweep(ctx, a.cfg, c.Floor)
@@ -146,8 +147,7 @@ func (a *Actor) open(ctx context.Context, c OpenTenant) (Opened, *Publisher) {
 }
 
 // take settles a number that is in doubt, cuts, and publishes.
-func (a *Actor) take(ctx context.Context, c Take, meanwhile func(any)) Taken {
-	p := a.publisher
+func (a *Actor) take(ctx context.Context, c Take, p *Publisher, meanwhile func(any)) Taken {
 	if p == nil {
 		return Taken{Err: messages.Fenced(a.cfg.Key, 0, messages.ReasonNotPinned), Reason: c.Reason}
 	}

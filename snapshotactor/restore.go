@@ -25,8 +25,10 @@ func (o *opening) restore(ctx context.Context, m *messages.Manifest) error {
 		return nil
 	}
 	o.ready = nil
-	if err := removeLedger(o.File); err != nil {
-		return err
+	for _, path := range []string{o.File, tempOf(o.File)} {
+		if err := removeLedger(path); err != nil {
+			return err
+		}
 	}
 	next := &restoredFile{manifest: m}
 	if m != nil {
@@ -78,11 +80,15 @@ func (c caller) fetchImage(ctx context.Context, m messages.Manifest) ([]byte, er
 	return image, nil
 }
 
+// tempOf returns where a file is written until it is verified. It is the same at every attempt, so that
+// what a crash leaves is found.
+func tempOf(path string) string { return path + ".restore" }
+
 // writeLedger writes an image beside path, lets the verifier look at it (nil: none), and only then
 // gives it its name: what is at path was verified. It is not synced, because after a power cut the
 // durable copy is restored again.
 func writeLedger(ctx context.Context, path string, image []byte, verifier Verifier, key messages.Key, m messages.Manifest) (events, lastSeq int64, err error) {
-	temp := path + ".restore"
+	temp := tempOf(path)
 	if err := removeLedger(temp); err != nil {
 		return 0, 0, err
 	}
