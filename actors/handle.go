@@ -79,9 +79,10 @@ func (n *Node) find(ctx context.Context, key messages.Key) (*activation, error) 
 // Key returns the tenant's key.
 func (t *Tenant) Key() messages.Key { return t.key }
 
-// use runs op on the tenant's ledger, opening the tenant if need be. An op that was refused because
-// the actor was closing for reasons of the node's own (idleness, eviction) is tried again on the
-// next activation: it had not begun.
+// passingPoll is how often a caller looks whether a tenant that the node was closing serves again.
+const passingPoll = 50 * time.Millisecond
+
+// use runs op on the tenant's ledger, opening the tenant if need be.
 func (t *Tenant) use(ctx context.Context, name string, op func(context.Context, *ledgeractor.Handle) error) (err error) {
 	n := t.node
 	begun := n.cfg.Now()
@@ -95,18 +96,26 @@ func (t *Tenant) use(ctx context.Context, name string, op func(context.Context, 
 	}
 	n.metrics.inFlight.Inc()
 	defer func() { n.inFlight.Add(-1); n.metrics.inFlight.Dec() }()
+	return t.onActivation(ctx, func(act *activation) error { return act.run(ctx, op) })
+}
+
+// onActivation calls f with an activation that serves, and again with the next one if the first was
+// closing for reasons of the node's own (idleness, eviction): what f asked for had not begun then.
+func (t *Tenant) onActivation(ctx context.Context, f func(*activation) error) error {
 	for {
-		act, err := n.find(ctx, t.key)
+		act, err := t.node.find(ctx, t.key)
 		if err != nil {
 			return err
 		}
-		err = act.run(ctx, op)
+		err = f(act)
 		again := errors.Is(err, messages.ErrClosed) || (errors.Is(err, messages.ErrDraining) && act.passing.Load())
-		if !again || n.stopping.Load() {
+		if !again || t.node.stopping.Load() {
 			return err
 		}
 		select {
 		case <-act.ref.Done():
+		case <-time.After(passingPoll):
+			// A handoff of the node's own that failed: the tenant serves again.
 		case <-ctx.Done():
 			return messages.AsError(ctx.Err())
 		}
@@ -186,12 +195,10 @@ func (t *Tenant) command(ctx context.Context, name string, order func(context.Co
 	defer func() { n.metrics.request(name, n.cfg.Now().Sub(begun), err) }()
 	ctx, cancel := n.deadline(ctx)
 	defer cancel()
-	act, err := n.find(ctx, t.key)
-	if err != nil {
-		return err
-	}
-	act.used.Store(n.sinceStart())
-	return order(ctx, act)
+	return t.onActivation(ctx, func(act *activation) error {
+		act.used.Store(n.sinceStart())
+		return order(ctx, act)
+	})
 }
 
 // Snapshot publishes a snapshot now and returns its manifest. Snapshots asked for together run one

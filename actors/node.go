@@ -23,6 +23,10 @@ import (
 	"github.com/leasehold/leasehold/stores/sqlite"
 )
 
+// keepRenewals bounds the renewals in the audit trail of a tenant in the embedded lease store; grants
+// and releases are kept for ever.
+const keepRenewals = 1000
+
 // renewalsPerTrip bounds one round trip of renewals to the lease store.
 const renewalsPerTrip = 500
 
@@ -87,7 +91,7 @@ func (n *Node) open(ctx context.Context) error {
 		return &messages.Error{Code: messages.CodeHeld, Message: "another node uses this state root"}
 	}
 	if n.cfg.Leases == nil {
-		leases, err := sqlite.Open(ctx, sqlite.Config{Path: n.cfg.leasePath()})
+		leases, err := sqlite.Open(ctx, sqlite.Config{Path: n.cfg.leasePath(), KeepRenewals: keepRenewals})
 		if err != nil {
 			return fmt.Errorf("open the embedded lease store: %w", err)
 		}
