@@ -1,0 +1,125 @@
+package docs
+
+// line is one line of the contract: its id and what it says, in short.
+type line struct{ id, says string }
+
+// section is a part of the contract.
+type section struct {
+	title string
+	lines []line
+}
+
+// contract lists every line of the contract. B.n and F.n are the checks of the two conformance suites;
+// everything else is in the contract's brackets.
+var contract = []section{
+	{"A. Identity", []line{
+		{"A1", "a tenant id is derived by HMAC-SHA-256; the known answer"},
+		{"A2", "the id changes with key, issuer and subject; (\"ab\",\"c\") is not (\"a\",\"bc\")"},
+		{"A3", "issuer, subject and key: lengths, UTF-8, no NUL"},
+		{"A4", "organization and tenant ids: their exact shape"},
+		{"A5", "tenant root and lease key; a bad id touches nothing, naming creates nothing"},
+	}},
+	{"B. Lease store: the conformance suite", []line{
+		{"B.1", "first acquire: epoch 1, floor 0; unknown keys are absent"},
+		{"B.2", "held against another owner"},
+		{"B.3", "held against the holder too"},
+		{"B.4", "renew keeps the epoch, moves the end"},
+		{"B.5", "renew by others is lost"},
+		{"B.6", "an expired lease is taken at epoch + 1"},
+		{"B.7", "an expired lease cannot be renewed"},
+		{"B.8", "release ends the lease at once"},
+		{"B.9", "a stale release changes nothing"},
+		{"B.10", "six rounds: epochs 1 to 6"},
+		{"B.11", "forget sets the floor; it survives"},
+		{"B.12", "forget with an expired lease is lost"},
+		{"B.13", "a ttl out of range leaves no record"},
+	}},
+	{"B to E. Lease store: bindings, and proof that the suite can fail", []line{
+		{"B1", "the binding passes the suite"},
+		{"B2", "a lease ends exactly at its end"},
+		{"B3", "the storage refuses what breaks the protocol"},
+		{"B4", "the audit trail is complete and in order"},
+		{"C1", "a store without compare-and-set fails the suite"},
+		{"C2", "a store whose epoch is always 1 fails"},
+		{"C3", "a store that renews for anybody fails"},
+		{"E1", "six processes, one fresh key: one is granted"},
+		{"E2", "the same after a real expiry"},
+	}},
+	{"D. Holder session", []line{
+		{"D1", "the holder fences itself by its own clock"},
+		{"D2", "a renewal restarts the window from its sending"},
+		{"D3", "store unreachable: on to the deadline, then fenced; resumed by a renewal"},
+		{"D4", "a refused renewal ends the holder"},
+		{"D5", "takeover at epoch + 1"},
+		{"D6", "declared limit: a frozen clock; the store refuses"},
+		{"D7", "release stops first; idempotent"},
+		{"D8", "release with the store down"},
+		{"D9", "an acquire that used up its window is handed back"},
+		{"D10", "one request at a time, in call order"},
+		{"D11", "forget needs a lease that is provably held"},
+		{"D12", "bad settings are refused before the store is touched"},
+		{"D13", "every failure is typed, also across the wire"},
+		{"D14", "owner ids are unique per start; no acknowledgement before the pin"},
+	}},
+	{"F. Durable store: the conformance suite", []line{
+		{"F.1", "put creates, and never overwrites"},
+		{"F.2", "unknown keys are absent"},
+		{"F.3", "1 MiB + 3 bytes round-trip"},
+		{"F.4", "list is sorted, by prefix"},
+		{"F.5", "delete by prefix: exact, counted"},
+		{"F.6", "sixteen concurrent puts: one creates"},
+		{"F.7", "malformed keys are out of range"},
+		{"F.8", "delete takes whole segments only"},
+	}},
+	{"S. Snapshots, lineage, restore, forget", []line{
+		{"S1", "image before manifest; what a manifest carries"},
+		{"S2", "restore the newest of the lineage, verify, then pin; late uploads never enter"},
+		{"S3", "an epoch without a snapshot passes on its base"},
+		{"S4", "somebody else's bytes in one's slot fence the holder"},
+		{"S5", "a failed verification serves nothing and names the object"},
+		{"S6", "forget: floor first, epoch by epoch, no way back; the next open is empty"},
+		{"S7", "a snapshot is consistent, and holds up neither service nor renewals"},
+		{"S8", "local files of an earlier ownership are never served"},
+		{"S9", "retention only after a renewal that was sent after the snapshot"},
+		{"S10", "a lost answer is settled by reading back"},
+		{"S11", "what lands after a forget is swept"},
+		{"S12", "a new owner seals its predecessor's next slots"},
+	}},
+	{"T, G, H, L. The open tenant", []line{
+		{"T1", "concurrent opens share one actor and one acquisition"},
+		{"T2", "held elsewhere: owner and epoch named, nothing created"},
+		{"T3", "bad ids"},
+		{"T4", "two tenants share nothing"},
+		{"G1", "every way into the ledger fails while the lease is not provably held"},
+		{"G2", "acknowledged only if the lease holds before and after"},
+		{"G3", "the same for work that waits in between"},
+		{"G4", "a manual renewal restarts the window"},
+		{"H1", "a graceful handoff loses nothing"},
+		{"H2", "a crash loses exactly the writes after the last snapshot"},
+		{"H3", "a handoff whose flush fails goes back to serving"},
+		{"H4", "abandon: released at once, flushed false"},
+		{"H5", "while draining, new work is refused as draining"},
+		{"H6", "forget through the actor"},
+		{"H7", "shutdown hands every tenant off"},
+		{"L1", "losing the lease ends the actor"},
+		{"L2", "a failed verification through the actor (S5)"},
+		{"L3", "background renewal over many terms at one epoch"},
+		{"L4", "periodic snapshots: one at a time, without a gap"},
+		{"L5", "lifecycle events carry no personal data"},
+		{"L6", "snapshots asked for together run in order"},
+	}},
+	{"W. The ledger", []line{
+		{"W1", "the events table is append-only, by the database itself"},
+		{"W2", "an idempotency key that is there returns the first seq"},
+		{"W3", "application tables and migrations beside it"},
+		{"W4", "WAL mode; the connection is the actor's alone"},
+	}},
+	{"I. The drill", []line{
+		{"I1", "epochs are consecutive"},
+		{"I2", "each epoch has at most one writer"},
+		{"I3", "no acknowledgement after the next owner's grant"},
+		{"I4", "the restored ledger is exactly the lineage"},
+		{"I5", "graceful epochs lose nothing, crashed ones their tail; refusals are typed"},
+		{"I6", "no tenant sees another's writes"},
+	}},
+}
