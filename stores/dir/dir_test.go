@@ -192,7 +192,7 @@ func TestF4_AListReadsOnlyItsFolder(t *testing.T) {
 // says "already there".
 func TestF5_PutsBesideDeletesOfTheirFolders(t *testing.T) {
 	store := open(t, dir.Config{NoSync: true})
-	const writers, puts = 4, 400
+	const writers, puts = 4, 150
 	var writing, deleting sync.WaitGroup
 	done := make(chan struct{})
 	deleted := make([]int, 2)
