@@ -13,6 +13,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	child()
 	storetest.Contend(func(ctx context.Context, target string) (stores.LeaseStore, func() error, error) {
 		s, err := sqlite.Open(ctx, sqlite.Config{Path: target})
 		if err != nil {
