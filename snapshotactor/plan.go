@@ -58,12 +58,17 @@ func makePlan(ctx context.Context, l listing, read smallReader, epoch, floor uin
 	var base messages.Base
 	var unpinned []uint64
 	for e := epoch - 1; e > floor; e-- {
-		if faults.Has(planted.NewestObject) && len(l.at(e).manifests) > 0 {
+		if !l.hasBase(e) {
+			unpinned = append(unpinned, e)
+		}
+		if faults.Has(planted.NewestObject) { // pins are not looked at
+			if len(l.at(e).manifests) == 0 {
+				continue
+			}
 			p.head = e
 			break
 		}
 		if !l.hasBase(e) {
-			unpinned = append(unpinned, e)
 			continue
 		}
 		b, sealed, err := read.base(ctx, l, e)
