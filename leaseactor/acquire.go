@@ -70,9 +70,9 @@ func (h *Holder) readBack(ctx context.Context, unavailable error) (messages.Leas
 // adopt takes over a record that names this owner, by renewing it; whether it is live the store
 // decides then. A record that must not be adopted is waited out: the answer is why.
 func (h *Holder) adopt(ctx context.Context, record messages.Lease, sent time.Time, why error) (messages.Lease, error) {
+	anything := h.cfg.Planted.Has(planted.AdoptReleasedEpoch)
 	// An epoch at or below the floor is forgotten: what is written in it would never be restored.
-	givenUp := h.cfg.Spent.has(h.cfg.Key, record.Epoch) || record.Floor >= record.Epoch
-	if givenUp && !h.cfg.Planted.Has(planted.AdoptReleasedEpoch) {
+	if record.Floor >= record.Epoch && !anything || !h.cfg.Spent.adopt(h.id, h.fence, record.Epoch, anything) {
 		return messages.Lease{}, why
 	}
 	if h.cfg.Planted.Has(planted.AdoptWithoutRenewal) {
@@ -91,10 +91,13 @@ func (h *Holder) adopt(ctx context.Context, record messages.Lease, sent time.Tim
 
 // granted opens the fence for a lease whose request was sent at an instant.
 func (h *Holder) granted(ctx context.Context, lease messages.Lease, sent time.Time) (messages.Lease, error) {
-	h.cfg.Spent.ended(h.cfg.Key, lease.Epoch-1)
 	deadline := h.deadline(sent)
 	if !h.now().Before(deadline) {
 		return messages.Lease{}, h.handBack(ctx, lease)
+	}
+	if !h.cfg.Spent.grant(h.id, h.fence, lease.Epoch) {
+		h.fence.Close(messages.ReasonReleased)
+		return messages.Lease{}, h.fence.err()
 	}
 	h.lease.Store(&lease)
 	h.fence.lease.Store(&fenced{lease.Key, lease.Epoch})
@@ -107,15 +110,18 @@ func (h *Holder) granted(ctx context.Context, lease messages.Lease, sent time.Ti
 
 // handBack releases a lease that came too late to be of use (D9). The session holds nothing then.
 func (h *Holder) handBack(ctx context.Context, lease messages.Lease) error {
-	h.cfg.Spent.add(h.cfg.Key, lease.Epoch)
+	late := &messages.Error{Code: messages.CodeLost, Key: h.cfg.Key.String(), Epoch: lease.Epoch,
+		Message: "the round trip of the acquire used up the usable window; the lease was handed back"}
+	if !h.cfg.Spent.giveUp(h.id, h.fence, lease.Epoch) {
+		return late // a later session has adopted it
+	}
 	// The caller's time may be over, but the next owner should not have to wait out the ttl.
 	callCtx, cancel := h.call(context.WithoutCancel(ctx))
 	defer cancel()
 	err := h.cfg.Store.Release(callCtx, h.cfg.Key, h.cfg.Owner, lease.Epoch)
 	if err == nil || isLost(err) {
-		h.cfg.Spent.ended(h.cfg.Key, lease.Epoch)
+		h.cfg.Spent.ended(h.id, lease.Epoch)
 	}
 	h.cfg.Log.Warn("lease granted too late to be used, and handed back", "key", h.cfg.Key.String(), "epoch", lease.Epoch, "released", err == nil)
-	return &messages.Error{Code: messages.CodeLost, Key: h.cfg.Key.String(), Epoch: lease.Epoch,
-		Message: "the round trip of the acquire used up the usable window; the lease was handed back"}
+	return late
 }

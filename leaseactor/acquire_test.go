@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/leasehold/leasehold/leaseactor"
 	"github.com/leasehold/leasehold/messages"
 	"github.com/leasehold/leasehold/stores/storetest"
 )
@@ -103,4 +104,48 @@ func TestAcquireOfAHeldSessionRenews(t *testing.T) {
 		require.Equal(w, uint64(1), lease.Epoch)
 		require.True(w, h.Fence().Open())
 	})
+}
+
+func TestTheNextSessionOfANodeTakesOverFromTheOneBefore(t *testing.T) {
+	bubble(t, func(w *world) {
+		first := w.acquired() // its actor crashes
+		next := w.holder()
+		lease, err := next.Acquire(w.ctx)
+		require.NoError(w, err)
+		require.Equal(w, uint64(1), lease.Epoch, "the lease is still this process's")
+		requireFenced(w, first.Fence().Check(), messages.ReasonReleased, 1)
+		require.NoError(w, next.Fence().Check())
+		// What is left of the first must not end the lease under the second.
+		require.NoError(w, first.Release(w.ctx))
+		requireFenced(w, first.MarkForgotten(w.ctx), messages.ReasonReleased, 1)
+		_, err = first.Renew(w.ctx)
+		requireFenced(w, err, messages.ReasonReleased, 1)
+		require.True(w, w.live())
+		require.Len(w, w.trail(messages.OpRenew), 1)
+		require.NoError(w, next.Release(w.ctx))
+		require.False(w, w.live())
+	})
+}
+
+func TestASessionWhoseGrantWasAdoptedByTheNextOneEnds(t *testing.T) {
+	for name, after := range map[string]time.Duration{"in time": 30 * time.Millisecond, "too late to be used": window} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				cfg := w.config()
+				cfg.CallTimeout = ttl
+				slow, err := leaseactor.NewHolder(cfg)
+				require.NoError(w, err)
+				w.faulty.Next(storetest.OpAcquire, storetest.DelayAnswer(after))
+				failed := make(chan error)
+				go func() { _, err := slow.Acquire(w.ctx); failed <- err }()
+				time.Sleep(10 * time.Millisecond)
+				next := w.holder()
+				_, err = next.Acquire(w.ctx)
+				require.NoError(w, err)
+				require.Error(w, <-failed)
+				require.False(w, slow.Fence().Open())
+				require.True(w, w.live(), "and is not handed back")
+			})
+		})
+	}
 }

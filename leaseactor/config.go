@@ -49,7 +49,7 @@ type Config struct {
 	RenewEvery time.Duration
 	// Now is the holder's clock; nil: time.Now. Only differences of its readings count.
 	Now func() time.Time
-	// Spent is the node's memory of epochs given up: one for all sessions of an Owner.
+	// Spent is the node's memory across sessions: one for all sessions of an Owner.
 	Spent *Spent
 	// Planted are rules left out on purpose, for tests; the zero Set leaves none out.
 	Planted planted.Set

@@ -6,7 +6,8 @@
 //   - [Holder] is one session: it acquires, renews, forgets and releases, one request at a time, and
 //     is the only one that moves the fence's deadline.
 //   - [Actor] runs a Holder in the background of a mailbox actor, so that nobody waits for a store.
-//   - [Spent] is a node's memory of the epochs that it has given up and must never serve again.
+//   - [Spent] is a node's memory across its sessions: of the epochs that it has given up and must
+//     never serve again, and of which session has the newest one.
 //
 // # The rules
 //
@@ -16,6 +17,9 @@
 // answer was lost opens nothing. An acquire whose answer was lost is read back, and what is found is
 // adopted by renewing it. Once a release or a MarkForgotten was sent, that epoch never serves again,
 // whatever became of the answer.
+//
+// A node's sessions for one key follow each other. The next one may find a lease that this process
+// still holds, because an actor crashed; it adopts it, and closes the fence of the one before.
 //
 // The leases (Gray and Cheriton, "Leases: an efficient fault-tolerant mechanism for distributed file
 // cache consistency", 1989) assume that the clocks of holder and store run at the same rate, up to

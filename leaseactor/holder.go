@@ -20,6 +20,7 @@ import (
 type Holder struct {
 	cfg   Config
 	fence *Fence
+	id    tenancy
 	// turn is a first-in first-out lock that can be waited for with a context. It guards the fields
 	// below it; lease may be read without it.
 	turn  *semaphore.Weighted
@@ -38,7 +39,7 @@ func NewHolder(cfg Config) (*Holder, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	h := &Holder{cfg: cfg.withDefaults(), fence: NewFence(cfg.Now), turn: semaphore.NewWeighted(1)}
+	h := &Holder{cfg: cfg.withDefaults(), fence: NewFence(cfg.Now), id: tenancy{cfg.Key, cfg.Owner}, turn: semaphore.NewWeighted(1)}
 	h.fence.lease.Store(&fenced{key: cfg.Key})
 	h.fence.ignoreDeadline = cfg.Planted.Has(planted.NoSelfFence)
 	return h, nil
@@ -99,7 +100,7 @@ func (h *Holder) renew(ctx context.Context) (messages.Lease, error) {
 func (h *Holder) lost() {
 	h.over = true
 	h.fence.Close(messages.ReasonLeaseLost)
-	h.cfg.Spent.ended(h.cfg.Key, h.Lease().Epoch)
+	h.cfg.Spent.ended(h.id, h.Lease().Epoch)
 	h.cfg.Log.Warn("lease lost", "key", h.cfg.Key.String(), "epoch", h.Lease().Epoch)
 }
 

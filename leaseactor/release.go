@@ -25,16 +25,19 @@ func (h *Holder) Release(ctx context.Context) error {
 	if held == nil || h.over {
 		return nil
 	}
+	if !h.cfg.Spent.giveUp(h.id, h.fence, held.Epoch) {
+		h.over = true // a later session of this node has taken the epoch over, and will release it
+		return nil
+	}
 	again := h.releaseSent
 	h.releaseSent = true
-	h.cfg.Spent.add(h.cfg.Key, held.Epoch)
 	callCtx, cancel := h.call(ctx)
 	err := h.cfg.Store.Release(callCtx, h.cfg.Key, h.cfg.Owner, held.Epoch)
 	cancel()
 	switch {
 	case err == nil || isLost(err):
 		h.over = true
-		h.cfg.Spent.ended(h.cfg.Key, held.Epoch)
+		h.cfg.Spent.ended(h.id, held.Epoch)
 		if again { // the earlier one took effect, or the lease has run out: what was asked for is so
 			return nil
 		}
@@ -75,13 +78,12 @@ func (h *Holder) MarkForgotten(ctx context.Context) error {
 		if err := h.fence.Check(); err != nil {
 			return err
 		}
-		if held == nil { // planted.NoSelfFence opens no fence without a lease either
-			return h.fence.err()
-		}
-		h.forgetSent = true
 		h.fence.Close(messages.ReasonReleased)
-		h.cfg.Spent.add(h.cfg.Key, held.Epoch)
 	}
+	if !h.cfg.Spent.giveUp(h.id, h.fence, held.Epoch) {
+		return h.fence.err() // a later session of this node has taken the epoch over
+	}
+	h.forgetSent = true
 	var err error
 	for range forgetAttempts {
 		callCtx, cancel := h.call(ctx)

@@ -176,3 +176,15 @@ func TestD11_LostAnswersToAForget(t *testing.T) {
 		})
 	}
 }
+
+func TestD7_NothingIsRenewedOnceAReleaseWasSent(t *testing.T) {
+	bubble(t, func(w *world) {
+		h := w.acquired()
+		require.NoError(w, h.MarkForgotten(w.ctx))
+		w.faulty.FailNext(storetest.OpRelease, nil)
+		require.ErrorIs(w, h.Release(w.ctx), messages.ErrUnavailable)
+		_, err := h.Renew(w.ctx)
+		requireFenced(w, err, messages.ReasonReleased, 1)
+		require.Empty(w, w.trail(messages.OpRenew), "the lease runs out")
+	})
+}

@@ -9,7 +9,8 @@ type (
 	Acquire struct{}
 	// Renew renews it: Renewed, RenewFailed or Lost. Tag is the caller's: a number that rises.
 	Renew struct{ Tag uint64 }
-	// Release closes the fence as soon as it is received, and gives the lease back: Released.
+	// Release closes the fence as soon as it is received, and gives the lease back: Released. A Forget
+	// that was not sent by then fails, so wait for Forgotten first.
 	Release struct{}
 	// Forget sets the floor: Forgotten. See Holder.MarkForgotten.
 	Forget struct{}
@@ -17,7 +18,7 @@ type (
 
 // The reports of an Actor.
 type (
-	// Acquired says that the fence is open.
+	// Acquired says that the lease was granted, and the fence opened.
 	Acquired struct{ Lease messages.Lease }
 	// AcquireFailed says that it is not; see Holder.Acquire for the errors.
 	AcquireFailed struct{ Err error }
@@ -28,8 +29,8 @@ type (
 		Lease messages.Lease
 		Tag   uint64
 	}
-	// RenewFailed says that a renewal had no answer, or that there was nothing to renew; the holder
-	// goes on to its deadline.
+	// RenewFailed says that a renewal had no answer (CodeUnavailable; the holder goes on to its
+	// deadline), or that there is nothing to renew any more (CodeFenced; nothing was sent).
 	RenewFailed struct{ Err error }
 	// Lost says that the store refused: the fence is closed for good.
 	Lost struct{ Err error }

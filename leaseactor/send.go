@@ -42,7 +42,7 @@ func (h *Holder) sendRenewLate(ctx, callCtx context.Context, epoch uint64, sent 
 		longCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 4*h.cfg.TTL)
 		defer cancel()
 		lease, err := h.cfg.Store.Renew(longCtx, h.cfg.Key, h.cfg.Owner, epoch, h.cfg.TTL)
-		if err == nil && callCtx.Err() != nil {
+		if held := h.lease.Load(); err == nil && callCtx.Err() != nil && held != nil && held.Epoch == epoch {
 			h.fence.extend(h.deadline(*h.late.newest.Load()))
 		}
 		answers <- answer{lease, err}

@@ -6,47 +6,127 @@ import (
 	"github.com/leasehold/leasehold/messages"
 )
 
-// Spent remembers, for each key, the highest epoch for which this process has sent a release or a
-// MarkForgotten and which may still be live in the store: because the answer was lost, or because
-// only the floor was set so far. Such an epoch must not be adopted by a later session of the same
-// process, since the request may take effect at any time (docs/protocol.md, "Lease").
+// Spent is a node's memory across its holder sessions: one for all sessions of an Owner. All methods
+// are safe for concurrent use. For each key it remembers two things.
 //
-// A node has one Spent for all of its sessions. An entry is dropped when the store has confirmed the
-// end of the epoch, or has granted a later one. All methods are safe for concurrent use.
+// The highest epoch for which this process has sent a release or a MarkForgotten and which may still
+// be live in the store: because the answer was lost, or because only the floor was set so far. A later
+// session must not adopt it, since the request may take effect at any time (docs/protocol.md,
+// "Lease"). It is dropped when the store has confirmed the end of the epoch, or granted a later one.
+//
+// The session that was granted, or adopted, the newest epoch. When the next session takes over (the
+// first one's actor crashed, say), the first one's fence is closed, and it can send no release or
+// MarkForgotten any more, which would end the epoch under its successor. It is dropped when the session is over.
 type Spent struct {
-	mu     sync.Mutex
-	epochs map[messages.Key]uint64
+	mu      sync.Mutex
+	entries map[tenancy]entry
+}
+
+// tenancy is what sessions can follow each other in.
+type tenancy struct {
+	key   messages.Key
+	owner string
+}
+
+type entry struct {
+	spent uint64 // the highest epoch given up; 0: none
+	fence *Fence // of the session that has the newest epoch; nil: none
+	epoch uint64 // that session's
 }
 
 // NewSpent returns an empty memory.
-func NewSpent() *Spent { return &Spent{epochs: make(map[messages.Key]uint64)} }
+func NewSpent() *Spent { return &Spent{entries: make(map[tenancy]entry)} }
 
-// Len returns the number of entries, for metrics.
+// Len returns how many keys have an epoch that was given up without a confirmation, for metrics.
 func (s *Spent) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.epochs)
+	n := 0
+	for _, e := range s.entries {
+		if e.spent > 0 {
+			n++
+		}
+	}
+	return n
 }
 
-// add records that a release or a MarkForgotten for epoch is about to be sent.
-func (s *Spent) add(key messages.Key, epoch uint64) {
+func (s *Spent) set(t tenancy, e entry) {
+	if e == (entry{}) {
+		delete(s.entries, t)
+		return
+	}
+	s.entries[t] = e
+}
+
+// adopt makes the session with this fence the one of an epoch that this owner is found to hold, and
+// closes the fence of the session that had it before. It is refused if the epoch was given up;
+// ignoreSpent is planted.AdoptReleasedEpoch.
+func (s *Spent) adopt(t tenancy, fence *Fence, epoch uint64, ignoreSpent bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.epochs[key] = max(s.epochs[key], epoch)
+	e := s.entries[t]
+	// An epoch below the highest one given up is over anyway.
+	if epoch <= e.spent && !ignoreSpent || epoch < e.epoch {
+		return false
+	}
+	s.succeed(&e, fence, epoch)
+	s.set(t, e)
+	return true
+}
+
+// grant makes the session with this fence the one of an epoch that the store has granted to it. All
+// earlier epochs are over. It is refused if another session was quicker to adopt the epoch.
+func (s *Spent) grant(t tenancy, fence *Fence, epoch uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.entries[t]
+	if e.taken(fence, epoch) {
+		return false
+	}
+	if e.spent < epoch {
+		e.spent = 0
+	}
+	s.succeed(&e, fence, epoch)
+	s.set(t, e)
+	return true
+}
+
+func (s *Spent) succeed(e *entry, fence *Fence, epoch uint64) {
+	if e.fence != nil && e.fence != fence {
+		e.fence.Close(messages.ReasonReleased)
+	}
+	e.fence, e.epoch = fence, epoch
+}
+
+// taken reports whether another session has the epoch.
+func (e entry) taken(fence *Fence, epoch uint64) bool {
+	return e.fence != nil && e.fence != fence && e.epoch >= epoch
+}
+
+// giveUp records that the session with this fence is about to send a release or a MarkForgotten for
+// an epoch. It is refused if another session has taken the epoch over: then nothing may be sent.
+func (s *Spent) giveUp(t tenancy, fence *Fence, epoch uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.entries[t]
+	if e.taken(fence, epoch) {
+		return false
+	}
+	e.spent = max(e.spent, epoch)
+	s.set(t, e)
+	return true
 }
 
 // ended records that the store lists no epoch up to and including this one as live any more.
-func (s *Spent) ended(key messages.Key, epoch uint64) {
+func (s *Spent) ended(t tenancy, epoch uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.epochs[key] <= epoch {
-		delete(s.epochs, key)
+	e := s.entries[t]
+	if e.spent <= epoch {
+		e.spent = 0
 	}
-}
-
-// has reports whether epoch was given up. An epoch below the highest one given up is over anyway.
-func (s *Spent) has(key messages.Key, epoch uint64) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return epoch <= s.epochs[key]
+	if e.epoch <= epoch {
+		e.fence, e.epoch = nil, 0
+	}
+	s.set(t, e)
 }
