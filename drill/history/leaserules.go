@@ -1,0 +1,100 @@
+package history
+
+import (
+	"time"
+
+	"github.com/leasehold/leasehold/messages"
+)
+
+// checkEpochs: the epochs are 1, 2, 3, … (I1).
+func (v *view) checkEpochs() {
+	for i, g := range v.grants {
+		if g.Epoch != uint64(i)+1 {
+			v.fail("I1", g.Epoch, "grant %d of the lease is of epoch %d, to %s", i+1, g.Epoch, g.Owner)
+			return
+		}
+	}
+}
+
+// checkWriters: each epoch has one writer, the owner that it was granted to, and is opened once (I2).
+func (v *view) checkWriters() {
+	if len(v.grants) == 0 {
+		return
+	}
+	serving := map[uint64]string{}
+	for _, l := range v.lifecycle {
+		if l.Kind != messages.LifecycleServing {
+			continue
+		}
+		if g, ok := v.grant(l.Epoch); !ok || g.Owner != l.Owner {
+			v.fail("I2", l.Epoch, "%s serves an epoch that was granted to %q", l.Owner, g.Owner)
+		}
+		if before, ok := serving[l.Epoch]; ok {
+			v.fail("I2", l.Epoch, "began to serve twice, at %s and at %s", before, l.Owner)
+		}
+		serving[l.Epoch] = l.Owner
+	}
+	for n, e := range v.lineage.epochs {
+		g, ok := v.grant(n)
+		if e.base != nil && (!ok || e.base.Owner != g.Owner) {
+			v.fail("I2", n, "the base was pinned by %s, the epoch was granted to %q", e.base.Owner, g.Owner)
+		}
+		for number, m := range e.manifests {
+			if !ok || m.Owner != g.Owner {
+				v.fail("I2", n, "snapshot %d was published by %s, the epoch was granted to %q", number, m.Owner, g.Owner)
+			}
+		}
+	}
+}
+
+// holderAt returns the newest grant at an instant.
+func (v *view) holderAt(at time.Time) (messages.LeaseEntry, bool) {
+	var out messages.LeaseEntry
+	found := false
+	for _, g := range v.grants {
+		if g.At.Add(v.h.Slack).Before(at) {
+			out, found = g, true
+		}
+	}
+	return out, found
+}
+
+// checkAcks: nothing is acknowledged after the next owner's grant, neither a write nor a snapshot
+// (I3), nor before the base of its epoch is pinned (D14).
+func (v *view) checkAcks() {
+	for _, w := range v.writes {
+		if w.Outcome == Acked {
+			v.checkAck("the write "+w.ID, w.Owner, w.Epoch, w.Answered)
+		}
+		if w.SawFence && w.Outcome != Refused {
+			v.fail("G2", w.Epoch, "the fence was closed before the end of the transaction of %s, which was answered %s %s", w.ID, w.Outcome, w.Code)
+		}
+	}
+	for _, l := range v.lifecycle {
+		if l.Kind == messages.LifecycleSnapshot {
+			v.checkAck("the snapshot "+l.Position.String(), l.Owner, l.Epoch, l.At)
+		}
+	}
+}
+
+func (v *view) checkAck(what, owner string, epoch uint64, at time.Time) {
+	if at.IsZero() {
+		return
+	}
+	if v.clocked(owner, at) {
+		if g, ok := v.holderAt(at); ok && (g.Owner != owner || (epoch != 0 && epoch < g.Epoch)) {
+			v.fail("I3", epoch, "%s was acknowledged by %s %v after epoch %d was granted to %s", what, owner, at.Sub(g.At), g.Epoch, g.Owner)
+		}
+	}
+	if epoch == 0 || !v.h.Archive {
+		return
+	}
+	e := v.lineage.epochs[epoch]
+	if e == nil || e.base == nil {
+		v.fail("D14", epoch, "%s was acknowledged at an epoch that was never pinned", what)
+		return
+	}
+	if landed := v.h.Objects[e.baseName].At; landed.After(at) {
+		v.fail("D14", epoch, "%s was acknowledged %v before the base of its epoch was pinned", what, landed.Sub(at))
+	}
+}
