@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -263,6 +265,11 @@ func TestD_NoFenceIsOpenUnlessTheStoreListsTheLease(t *testing.T) {
 	seeds := uint64(60)
 	if testing.Short() {
 		seeds = 10
+	}
+	if n := os.Getenv("LEASEHOLD_LIVES"); n != "" { // for a soak
+		var err error
+		seeds, err = strconv.ParseUint(n, 10, 32)
+		require.NoError(t, err)
 	}
 	granted := 0
 	for seed := range seeds {
