@@ -15,12 +15,16 @@
 //
 // # The store's clock
 //
-// Time is milliseconds since 1970. A process reads the wall clock once, at Open, and from then on
-// counts with its monotonic clock; and it is never behind the newest time that any process has
-// recorded in the file. So a wall clock that is set back, or a machine that is suspended, neither
-// ends a lease early nor keeps one for longer than its time to live: the store's clock runs on at the
-// right rate. What is left is a wall clock that is set FORWARD before another process opens the file;
-// the protocol assumes that such a jump is smaller than the margin of the lease holders.
+// Time is milliseconds since 1970. It starts with the wall clock of the first process after a boot of
+// the machine, and from then on counts with the machine's monotonic clock, the one that lease holders
+// measure their windows with; and it is never behind the newest time that any process has recorded in the
+// file. So a wall clock that is set, forward or back, and a machine that is suspended, neither end a
+// lease before its holder knows, nor keep one for much longer than its time to live.
+//
+// Where the system has no such clock (it is Linux's boot id and CLOCK_MONOTONIC), or with a Now of one's own, a
+// process takes its start from Now at Open and counts with the differences of Now's readings. What is
+// left then is a wall clock that is set FORWARD before another process opens the file; the protocol
+// assumes that such a jump is smaller than the margin of the lease holders.
 //
 // # Start here
 //

@@ -74,8 +74,9 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, &messages.Error{Code: messages.CodeStorage, Object: cfg.Path, Message: "no absolute path", Err: err}
 	}
+	clock := clock{now: cfg.Now}
 	if cfg.Now == nil {
-		cfg.Now = time.Now
+		clock.now, clock.machine = time.Now, machineTime
 	}
 	if cfg.BusyTimeout == 0 {
 		cfg.BusyTimeout = defaultBusyTimeout
@@ -85,7 +86,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	}
 	s := &Store{
 		busyTimeout: cfg.BusyTimeout,
-		clock:       clock{now: cfg.Now},
+		clock:       clock,
 		turn:        make(chan struct{}, 1),
 		closed:      make(chan struct{}),
 	}
@@ -166,8 +167,7 @@ func (s *Store) setUp(path string, keepRenewals int) error {
 		if err := prepare(ctx, conn, path, keepRenewals); err != nil {
 			return err
 		}
-		_, err := s.clock.read(ctx, conn)
-		return err
+		return s.clock.anchor(ctx, conn)
 	})
 }
 

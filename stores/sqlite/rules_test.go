@@ -86,8 +86,8 @@ func TestB3_TheFileRefusesWhatBreaksTheProtocol(t *testing.T) {
 		"trail: the newest is written anew": `REPLACE INTO trail SELECT key, seq, op, owner, epoch, ttl_ms, end_ms, floor, at_ms FROM leases`,
 		"the clock goes back":               `UPDATE store SET newest_ms = newest_ms - 1`,
 		"the clock is deleted":              `DELETE FROM store`,
-		"the clock is replaced":             `REPLACE INTO store VALUES (1, 0, 0)`,
-		"a second clock":                    `INSERT INTO store VALUES (2, 0, 0)`,
+		"the clock is replaced":             `REPLACE INTO store VALUES (1, 0, '', 0, 0, 0)`,
+		"a second clock":                    `INSERT INTO store VALUES (2, 0, '', 0, 0, 0)`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := db.Exec(statement)

@@ -24,6 +24,9 @@ var schema = []object{
 	{"store", `CREATE TABLE store (
 	id INTEGER PRIMARY KEY CHECK (id = 1),
 	newest_ms INTEGER NOT NULL,
+	boot_id TEXT NOT NULL,
+	boot_ns INTEGER NOT NULL,
+	boot_at_ns INTEGER NOT NULL,
 	keep_renewals INTEGER NOT NULL CHECK (keep_renewals >= 0)
 ) STRICT`},
 	{"leases", `CREATE TABLE leases (
@@ -166,7 +169,7 @@ func create(ctx context.Context, conn *sql.Conn, keepRenewals int) error {
 			return fmt.Errorf("create %s: %w", o.name, err)
 		}
 	}
-	if _, err := conn.ExecContext(ctx, `INSERT INTO store VALUES (1, 0, ?)`, keepRenewals); err != nil {
+	if _, err := conn.ExecContext(ctx, `INSERT INTO store VALUES (1, 0, '', 0, 0, ?)`, keepRenewals); err != nil {
 		return err
 	}
 	_, err := conn.ExecContext(ctx, fmt.Sprintf(`PRAGMA application_id = %d; PRAGMA user_version = %d`, applicationID, schemaVersion))
