@@ -1,7 +1,11 @@
 package ledgeractor
 
 import (
+	"context"
+	"sync/atomic"
+
 	"github.com/leasehold/leasehold/actors/mailbox"
+	"github.com/leasehold/leasehold/messages"
 )
 
 // Opened is reported to the parent once the ledger was opened and migrated, or could not be. With
@@ -28,32 +32,210 @@ type Actor struct {
 	cfg    Config
 	report func(any)
 	shared *shared
+
+	self     *mailbox.Self
+	guard    *guard
+	batch    *batch
+	batches  uint64
+	watching bool // a sweepReaders is on its way
+	corrupt  bool // Corrupt was reported
 }
+
+// shared is what the actor and its handles have in common.
+type shared struct {
+	queued   atomic.Int64 // requests in the mailbox
+	version  atomic.Uint64
+	events   atomic.Int64
+	lastSeq  atomic.Int64
+	draining atomic.Bool
+	closed   atomic.Bool
+	broken   atomic.Pointer[error] // why it is unusable
+	opened   chan struct{}         // closed when Started is through
+	readers  *readers
+}
+
+// breakWith makes the ledger unusable; the first reason stays.
+func (s *shared) breakWith(err error) { s.broken.CompareAndSwap(nil, &err) }
+
+var (
+	_ mailbox.Actor    = (*Actor)(nil)
+	_ mailbox.Panicker = (*Actor)(nil)
+)
 
 // New returns an actor that is not started yet. report is called on the actor's own goroutine with
 // Opened, Corrupt or Restarted; it must not block (send it to the parent's mailbox). An invalid
 // configuration is reported as Opened.Err.
 func New(cfg Config, report func(any)) *Actor {
-	return &Actor{cfg: cfg.withDefaults(), report: report, shared: &shared{}}
+	invalid := cfg.Validate()
+	cfg = cfg.withDefaults()
+	a := &Actor{cfg: cfg, report: report, shared: &shared{opened: make(chan struct{})}}
+	a.shared.readers = newReaders(cfg)
+	if invalid != nil {
+		a.shared.breakWith(invalid)
+	}
+	return a
 }
 
-// Handle returns the way to a started actor.
-func (a *Actor) Handle(ref *mailbox.Ref) *Handle { return &Handle{cfg: a.cfg, shared: a.shared, ref: ref} }
+// Handle returns the way to the actor, given its address. It may be used before the ledger is open:
+// requests wait.
+func (a *Actor) Handle(ref *mailbox.Ref) *Handle {
+	return &Handle{cfg: a.cfg, shared: a.shared, ref: ref}
+}
 
-// Started opens and migrates the ledger.
-func (a *Actor) Started(self *mailbox.Self) {}
+// Started opens and migrates the ledger and reports Opened.
+func (a *Actor) Started(self *mailbox.Self) {
+	a.self = self
+	defer close(a.shared.opened)
+	ref := self.Ref()
+	a.shared.readers.attach(func(msg any) { ref.Send(msg) }, a.onCorrupt(ref))
+	if broken := a.shared.broken.Load(); broken != nil {
+		a.report(Opened{Err: *broken})
+		return
+	}
+	if err := a.open(self.Context()); err != nil {
+		a.shared.breakWith(err)
+		a.cfg.Log.Error("cannot open ledger", "key", a.cfg.Key.String(), "epoch", a.cfg.Epoch, "code", messages.CodeOf(err))
+		a.report(Opened{Err: err})
+		return
+	}
+	a.report(Opened{Events: a.shared.events.Load(), LastSeq: a.shared.lastSeq.Load()})
+}
+
+// onCorrupt returns what marks the ledger as corrupt, from any goroutine.
+func (a *Actor) onCorrupt(ref *mailbox.Ref) func(error) {
+	shared := a.shared
+	return func(err error) {
+		shared.breakWith(err)
+		ref.Send(corrupted{err})
+	}
+}
+
+func (a *Actor) open(ctx context.Context) error {
+	g, changes, err := openLedger(ctx, a.cfg, a.onCorrupt(a.self.Ref()))
+	if err != nil {
+		return err
+	}
+	events, last, err := g.counts(ctx)
+	if err != nil {
+		_ = g.close() // err says why
+		return err
+	}
+	a.guard = g
+	a.shared.version.Add(changes)
+	a.shared.events.Store(events)
+	a.shared.lastSeq.Store(last)
+	return nil
+}
 
 // Receive handles one request, or a flush.
-func (a *Actor) Receive(self *mailbox.Self, msg any) {}
+func (a *Actor) Receive(self *mailbox.Self, msg any) {
+	switch m := msg.(type) {
+	case *request:
+		a.shared.queued.Add(-1)
+		a.write(m)
+	case flush:
+		if a.batch != nil && a.batch.id == m.batch {
+			a.flush()
+		}
+	case *drainAsk:
+		if !m.begin() {
+			return
+		}
+		a.flush()
+		a.shared.draining.Store(m.on)
+		m.answer(nil)
+	case *cutAsk:
+		a.cut(m)
+	case corrupted:
+		a.onCorrupted(m.err)
+	case watchReaders:
+		if !a.watching {
+			a.watching = true
+			self.After(a.cfg.Limits.ReaderIdle, sweepReaders{})
+		}
+	case sweepReaders:
+		a.watching = a.shared.readers.sweep() > 0
+		if a.watching {
+			self.After(a.cfg.Limits.ReaderIdle, sweepReaders{})
+		}
+	}
+}
+
+func (a *Actor) cut(m *cutAsk) {
+	if !m.begin() {
+		return
+	}
+	a.flush()
+	err := a.refusal(false)
+	if err == nil {
+		m.version = a.shared.version.Load()
+		err = m.pin()
+	}
+	m.answer(err)
+}
+
+func (a *Actor) onCorrupted(err error) {
+	a.abort(err)
+	if a.corrupt {
+		return
+	}
+	a.corrupt = true
+	a.cfg.Log.Error("ledger is corrupt", "key", a.cfg.Key.String(), "epoch", a.cfg.Epoch)
+	a.report(Corrupt{Err: err})
+}
 
 // Refuse answers a request that cannot be handled any more.
-func (a *Actor) Refuse(self *mailbox.Self, msg any) {}
+func (a *Actor) Refuse(_ *mailbox.Self, msg any) {
+	if _, ok := msg.(*request); ok {
+		a.shared.queued.Add(-1)
+	}
+	if m, ok := msg.(asker); ok {
+		m.asked().answer(closedError(a.cfg.Key))
+	}
+}
 
-// Stopping commits the open batch and closes the file.
-func (a *Actor) Stopping(self *mailbox.Self) {}
+// Stopping commits the open batch and closes the file. Reads in flight are interrupted, and waited
+// for: SQLite removes the -wal file by its name when the last connection closes, and that name may
+// be the next ledger's by then.
+func (a *Actor) Stopping(*mailbox.Self) {
+	a.flush()
+	a.shared.closed.Store(true)
+	a.shared.readers.close()
+	if a.guard == nil {
+		return
+	}
+	if err := a.guard.close(); err != nil {
+		a.cfg.Log.Warn("closing ledger", "key", a.cfg.Key.String(), "epoch", a.cfg.Epoch, "code", messages.CodeOf(err))
+	}
+	a.guard = nil
+}
 
-// Panicked answers every caller and opens the file again.
-func (a *Actor) Panicked(self *mailbox.Self, msg any, value any, stack []byte) bool { return false }
-
-// shared is what the actor and its handles have in common.
-type shared struct{}
+// Panicked rolls back, answers every caller and opens the file again.
+func (a *Actor) Panicked(self *mailbox.Self, msg any, _ any, _ []byte) bool {
+	bug := &messages.Error{Code: messages.CodeInternal, Key: a.cfg.Key.String(), Message: "the ledger's actor panicked"}
+	if b := a.batch; b != nil {
+		a.batch = nil
+		for _, m := range b.members {
+			if b.deciding {
+				m.answer(messages.Unknown(a.cfg.Key, a.cfg.Epoch, bug))
+			} else {
+				m.answer(bug)
+			}
+		}
+	}
+	if m, ok := msg.(asker); ok {
+		m.asked().answer(bug)
+	}
+	if a.guard == nil {
+		return false
+	}
+	_ = a.guard.close() // rolls back; the file is opened anew whatever it says
+	a.guard = nil
+	if err := a.open(self.Context()); err != nil {
+		a.shared.breakWith(err)
+		a.report(Opened{Err: err})
+		return false
+	}
+	a.report(Restarted{})
+	return true
+}

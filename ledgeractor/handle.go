@@ -1,8 +1,10 @@
 package ledgeractor
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 
 	"github.com/leasehold/leasehold/actors/mailbox"
 	"github.com/leasehold/leasehold/messages"
@@ -34,74 +36,135 @@ type Status struct {
 	LastSeq  int64  // of the last committed event
 	Events   int64  // committed rows in events
 	Version  uint64 // see Handle.Version
-	Err      error  // why it is not open
+	Err      error  // why it is unusable
 }
 
 // Append stores events, all or none, and returns their places in the same order. An event whose
 // idempotency key is in the ledger already is not stored again: its answer carries the first one's
-// seq and Duplicate.
+// seq and Duplicate. Times are kept in UTC, to the microsecond.
 func (h *Handle) Append(ctx context.Context, events []messages.Event) ([]messages.Appended, error) {
-	return nil, nil
+	rows, err := eventRows(h.cfg, events)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := h.deadline(ctx)
+	defer cancel()
+	r := &request{ask: newAsk(ctx), rows: rows}
+	if err := h.write(ctx, r); err != nil {
+		return nil, err
+	}
+	return r.appended, nil
 }
 
-// Run runs f in a transaction. It is committed if f returns nil, else rolled back. An error of f
-// comes back wrapped with CodeCommandFailed (a *messages.Error comes back as it is), a panic of f as
-// CodePanic. When ctx is done, f's statement is interrupted, its Tx is taken away and its work is
-// rolled back, whether f returns or not.
-func (h *Handle) Run(ctx context.Context, f func(tx *Tx) error) error { return nil }
+// Run runs f in a transaction, on a goroutine of its own. It is committed if f returns nil, else
+// rolled back. An error of f comes back wrapped with CodeCommandFailed (a *messages.Error comes back
+// as it is), a panic of f as CodePanic. When ctx is done, f's statement is interrupted, its Tx is
+// taken away and its work is rolled back, whether f returns or not.
+func (h *Handle) Run(ctx context.Context, f func(tx *Tx) error) error {
+	if f == nil {
+		return invalid("there is no function to run")
+	}
+	ctx, cancel := h.deadline(ctx)
+	defer cancel()
+	return h.write(ctx, &request{ask: newAsk(ctx), code: f})
+}
 
 // Call runs a registered Command in a transaction, as Run does, and returns its output as JSON. An
-// unknown name is CodeNotFound. Input that is not JSON, or output that cannot be written as JSON,
-// is CodeInvalidArgument and CodeCommandFailed; either over its limit is CodeTooLarge.
+// unknown name is CodeNotFound. Input that is not JSON is CodeInvalidArgument, output that cannot be
+// written as JSON is CodeCommandFailed; either over its limit is CodeTooLarge. Empty input stands
+// for null.
 func (h *Handle) Call(ctx context.Context, name string, in json.RawMessage) (json.RawMessage, error) {
-	return nil, nil
+	command := h.cfg.Commands[name]
+	switch {
+	case command == nil:
+		return nil, &messages.Error{Code: messages.CodeNotFound, Key: h.cfg.Key.String(), Message: "no such command"}
+	case len(in) > h.cfg.Limits.MaxInputBytes:
+		return nil, tooLarge(fmt.Sprintf("the input of a command is over the limit of %d bytes", h.cfg.Limits.MaxInputBytes))
+	case len(in) == 0:
+		in = json.RawMessage("null")
+	case !json.Valid(in):
+		return nil, invalid("the input of a command is not JSON")
+	}
+	in = bytes.Clone(in) // the command may still run when the caller has gone
+	var out json.RawMessage
+	err := h.Run(ctx, func(tx *Tx) error {
+		value, err := command(tx.Context(), tx, in)
+		if err != nil {
+			return err
+		}
+		text, err := json.Marshal(value)
+		if err != nil {
+			return fmt.Errorf("encode the output of the command: %w", err)
+		}
+		if len(text) > h.cfg.Limits.MaxOutputBytes {
+			return tooLarge(fmt.Sprintf("the output of a command is over the limit of %d bytes", h.cfg.Limits.MaxOutputBytes))
+		}
+		out = text
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
 // Query runs one SELECT beside the writer and sees every write that was acknowledged before it
-// began. Anything but a plain read is CodeReadOnly; what SQLite does not accept is CodeSQL.
+// began. Anything but a plain read is CodeReadOnly; what SQLite does not accept is CodeSQL. A result
+// over the limits is truncated. Arguments may be sql.Named and json.Number.
 func (h *Handle) Query(ctx context.Context, sql string, args ...any) (*Result, error) {
-	return nil, nil
+	return h.query(ctx, sql, args)
 }
 
 // Events returns the events after a seq in order, at most limit (0: Limits.MaxRows) and at most
-// Limits.MaxBytes, and whether there are more.
+// Limits.MaxBytes but at least one, and whether there are more.
 func (h *Handle) Events(ctx context.Context, after int64, limit int) (events []messages.StoredEvent, more bool, err error) {
-	return nil, false, nil
+	return h.events(ctx, after, limit)
 }
 
 // Cut returns an image of the ledger that holds exactly the writes committed before it began. It
-// works while draining. The copying happens on the caller's goroutine, while the ledger serves; one
-// Cut runs at a time. A ledger over Limits.MaxImageBytes is CodeTooLarge.
-func (h *Handle) Cut(ctx context.Context) (Image, error) { return Image{}, nil }
+// works while draining. The copying happens on the caller's goroutine, while the ledger serves,
+// through a temporary file beside the ledger; one Cut runs at a time. A ledger over
+// Limits.MaxImageBytes is CodeTooLarge. A Cut changes nothing: it never fails with an unknown outcome.
+func (h *Handle) Cut(ctx context.Context) (Image, error) {
+	ctx, cancel := h.deadline(ctx)
+	defer cancel()
+	return h.cut(ctx)
+}
 
 // Drain lets everything that was queued before it finish and be acknowledged, and then refuses new
 // work, reads too, with CodeDraining. It may be repeated.
-func (h *Handle) Drain(ctx context.Context) error { return nil }
+func (h *Handle) Drain(ctx context.Context) error { return h.setDraining(ctx, true) }
 
 // Undrain takes work again.
-func (h *Handle) Undrain(ctx context.Context) error { return nil }
+func (h *Handle) Undrain(ctx context.Context) error { return h.setDraining(ctx, false) }
+
+func (h *Handle) setDraining(ctx context.Context, on bool) error {
+	ctx, cancel := h.deadline(ctx)
+	defer cancel()
+	if h.ref == nil {
+		return closedError(h.cfg.Key)
+	}
+	a := &drainAsk{ask: newAsk(ctx), on: on}
+	if !h.ref.Send(a) {
+		return closedError(h.cfg.Key)
+	}
+	return h.await(ctx, &a.ask)
+}
 
 // Version counts the transactions that changed the ledger since it was opened, its creation and
 // migrations included. An Image with the same Version holds all of them.
-func (h *Handle) Version() uint64 { return 0 }
+func (h *Handle) Version() uint64 { return h.shared.version.Load() }
 
 // Status returns the ledger's state. It never blocks.
-func (h *Handle) Status() Status { return Status{} }
-
-// Image is a consistent copy of a ledger: an SQLite database file.
-type Image struct {
-	Bytes   []byte
-	Events  int64  // rows in events
-	LastSeq int64  // of the last event; 0: none
-	Version uint64 // Handle.Version at that moment
-}
-
-// Result is what a query found. It survives JSON: a value is nil, int64, float64, bool, string,
-// []byte (base64 in JSON) or time.Time. Text that is not valid UTF-8 is given as []byte, infinities
-// as the strings "Infinity" and "-Infinity"; SQLite stores NaN as NULL.
-type Result struct {
-	Columns []string `json:"columns"`
-	Rows    [][]any  `json:"rows"`
-	// Truncated says that there were more rows than the limits allow.
-	Truncated bool `json:"truncated,omitempty"`
+func (h *Handle) Status() Status {
+	s := Status{
+		Draining: h.shared.draining.Load(), Queued: int(h.shared.queued.Load()), Readers: h.shared.readers.count(),
+		LastSeq: h.shared.lastSeq.Load(), Events: h.shared.events.Load(), Version: h.Version(), Err: h.usable(),
+	}
+	select {
+	case <-h.shared.opened:
+		s.Open = s.Err == nil
+	default:
+	}
+	return s
 }

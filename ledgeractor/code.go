@@ -1,0 +1,73 @@
+package ledgeractor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/leasehold/leasehold/messages"
+)
+
+// runCode runs application code in a Tx, on a goroutine of its own: code that hangs, or that ends
+// its goroutine, must not take the actor with it. The caller has set a savepoint, and undoes it if
+// an error comes back.
+func (g *guard) runCode(ctx context.Context, shared bool, f func(tx *Tx) error) (*Tx, error) {
+	tx := g.newTx(ctx, shared)
+	done := make(chan error, 1)
+	g.start(tx)
+	go func() {
+		var err error
+		returned := false
+		defer func() {
+			if !returned {
+				err = g.panicked(recover())
+			}
+			done <- err
+		}()
+		err = f(tx)
+		returned = true
+	}()
+	var err error
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		select {
+		case err = <-done: // both: what it said is more telling
+		default:
+		}
+	}
+	g.finish(tx)
+	if err == nil {
+		err = ctx.Err() // too late is too late, even if it has done its work
+	}
+	return tx, g.codeError(ctx, err)
+}
+
+// panicked makes an error of what recover returned; nil stands for runtime.Goexit.
+func (g *guard) panicked(value any) error {
+	// The value may hold personal data: the log gets its type, and the error's text stays here.
+	g.cfg.Log.Error("panic in application code", "key", g.fail.key, "type", fmt.Sprintf("%T", value), "stack", string(debug.Stack()))
+	if value == nil {
+		return &messages.Error{Code: messages.CodePanic, Key: g.fail.key, Message: "application code ended its goroutine"}
+	}
+	err, ok := value.(error)
+	if !ok {
+		err = fmt.Errorf("panic: %v", value)
+	}
+	return &messages.Error{Code: messages.CodePanic, Key: g.fail.key, Message: "application code panicked", Err: err}
+}
+
+// codeError makes an error of application code typed. Its own error stays reachable.
+func (g *guard) codeError(ctx context.Context, err error) error {
+	var typed *messages.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &typed):
+		return err
+	case ctx.Err() != nil:
+		return messages.AsError(ctx.Err())
+	}
+	return &messages.Error{Code: messages.CodeCommandFailed, Key: g.fail.key, Message: "application code failed", Err: err}
+}

@@ -1,0 +1,201 @@
+package ledgeractor
+
+import (
+	"context"
+	"database/sql/driver"
+	"time"
+
+	"github.com/mattn/go-sqlite3"
+
+	"github.com/leasehold/leasehold/messages"
+)
+
+// connector makes database/sql work on a guard.
+type connector struct{ g *guard }
+
+func (c connector) Connect(context.Context) (driver.Conn, error) { return &guardConn{g: c.g}, nil }
+func (c connector) Driver() driver.Driver                        { return guardDriver{} }
+
+type guardDriver struct{}
+
+func (guardDriver) Open(string) (driver.Conn, error) {
+	return nil, invalid("a ledger cannot be opened by name")
+}
+
+// guardConn is the guarded connection as database/sql and Tx.Raw see it. tx is nil for the one that
+// database/sql holds; that one acts for the current transaction, and only Tx uses it.
+type guardConn struct {
+	g  *guard
+	tx *Tx
+}
+
+var (
+	_ driver.ExecerContext      = (*guardConn)(nil)
+	_ driver.QueryerContext     = (*guardConn)(nil)
+	_ driver.ConnPrepareContext = (*guardConn)(nil)
+	_ driver.ConnBeginTx        = (*guardConn)(nil)
+	_ driver.Pinger             = (*guardConn)(nil)
+	_ driver.SessionResetter    = (*guardConn)(nil)
+	_ driver.Validator          = (*guardConn)(nil)
+)
+
+// enter returns the transaction that this connection acts for, if it may take a step now.
+func (c *guardConn) enter() (*Tx, error) {
+	tx := c.tx
+	if tx == nil {
+		tx = c.g.cur
+	}
+	c.g.auth.altering = false
+	return tx, c.g.enter(tx)
+}
+
+func (c *guardConn) checkText(query string) (sqlText, error) {
+	if err := checkSQL(query, c.g.cfg.Limits.MaxSQLBytes); err != nil {
+		return sqlText{}, err
+	}
+	text := scanSQL(query)
+	if text.rollback {
+		// Also as a conflict clause, or in a trigger: it would roll back the neighbours in the batch.
+		return text, &messages.Error{Code: messages.CodeSQL, Key: c.g.fail.key, Message: "a statement cannot roll the transaction back"}
+	}
+	return text, nil
+}
+
+// ExecContext implements driver.ExecerContext.
+func (c *guardConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	if _, err := c.checkText(query); err != nil {
+		return nil, err
+	}
+	c.g.mu.Lock()
+	defer c.g.mu.Unlock()
+	tx, err := c.enter()
+	if err != nil {
+		return nil, err
+	}
+	ctx, release := tx.statementContext(ctx, true)
+	defer release()
+	c.g.wrote = true
+	result, err := c.g.raw.ExecContext(ctx, query, args)
+	return result, c.g.failed(err)
+}
+
+// QueryContext implements driver.QueryerContext.
+func (c *guardConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	text, err := c.checkText(query)
+	if err != nil {
+		return nil, err
+	}
+	c.g.mu.Lock()
+	defer c.g.mu.Unlock()
+	tx, err := c.enter()
+	if err != nil {
+		return nil, err
+	}
+	write := text.several || !text.isRead()
+	ctx, release := tx.statementContext(ctx, write)
+	c.g.wrote = c.g.wrote || write
+	raw, err := c.g.raw.QueryContext(ctx, query, args)
+	if err != nil {
+		release()
+		return nil, c.g.failed(err)
+	}
+	return c.g.newRows(tx, raw, release), nil
+}
+
+// PrepareContext implements driver.ConnPrepareContext.
+func (c *guardConn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
+	text, err := c.checkText(query)
+	if err != nil {
+		return nil, err
+	}
+	if text.several && text.first != "CREATE" {
+		return nil, &messages.Error{Code: messages.CodeSQL, Key: c.g.fail.key, Message: "only one statement can be prepared"}
+	}
+	c.g.mu.Lock()
+	defer c.g.mu.Unlock()
+	tx, err := c.enter()
+	if err != nil {
+		return nil, err
+	}
+	raw, err := c.g.raw.PrepareContext(ctx, query)
+	if err != nil {
+		return nil, c.g.failed(err)
+	}
+	s := &guardStmt{g: c.g, tx: tx, raw: raw.(*sqlite3.SQLiteStmt)}
+	c.g.open[s.raw] = struct{}{}
+	return s, nil
+}
+
+// Prepare implements driver.Conn.
+func (c *guardConn) Prepare(query string) (driver.Stmt, error) {
+	return c.PrepareContext(context.Background(), query)
+}
+
+// errOwnTransaction refuses a transaction inside the transaction.
+func (c *guardConn) errOwnTransaction() error {
+	return &messages.Error{Code: messages.CodeInvalidArgument, Key: c.g.fail.key, Message: "the transaction is the runtime's: none can be begun inside it"}
+}
+
+// BeginTx implements driver.ConnBeginTx. It refuses.
+func (c *guardConn) BeginTx(context.Context, driver.TxOptions) (driver.Tx, error) {
+	return nil, c.errOwnTransaction()
+}
+
+// Begin implements driver.Conn. It refuses.
+func (c *guardConn) Begin() (driver.Tx, error) { return nil, c.errOwnTransaction() }
+
+// Close implements driver.Conn. The connection is the runtime's: application code is refused, and
+// database/sql only lets go of it.
+func (c *guardConn) Close() error {
+	if c.tx == nil {
+		return nil
+	}
+	return &messages.Error{Code: messages.CodeInvalidArgument, Key: c.g.fail.key, Message: "the ledger is the runtime's and cannot be closed"}
+}
+
+// Ping implements driver.Pinger.
+func (c *guardConn) Ping(context.Context) error {
+	c.g.mu.Lock()
+	defer c.g.mu.Unlock()
+	_, err := c.enter()
+	return err
+}
+
+// ResetSession implements driver.SessionResetter.
+func (c *guardConn) ResetSession(context.Context) error { return nil }
+
+// IsValid implements driver.Validator: database/sql must never replace the connection.
+func (c *guardConn) IsValid() bool { return true }
+
+// interruptGrace is how long a writing statement that shares its batch may run past its deadline:
+// interrupting it makes SQLite roll back the whole batch.
+const interruptGrace = time.Second
+
+// statementContext returns the context that a statement runs under: done when the caller's is, or
+// the transaction's. release must be called when the statement is over.
+func (tx *Tx) statementContext(user context.Context, write bool) (ctx context.Context, release func()) {
+	if write && tx.shared {
+		late, cancel := context.WithCancel(context.WithoutCancel(tx.ctx))
+		fire := func() { time.AfterFunc(interruptGrace, cancel) }
+		stopTx, stopUser := context.AfterFunc(tx.ctx, fire), context.AfterFunc(user, fire)
+		return late, func() { stopTx(); stopUser(); cancel() }
+	}
+	if user.Done() == nil {
+		return tx.ctx, func() {}
+	}
+	if user.Value(txKey{}) == tx {
+		return user, func() {}
+	}
+	merged, cancel := context.WithCancelCause(user)
+	stop := context.AfterFunc(tx.ctx, func() { cancel(tx.ctx.Err()) })
+	return merged, func() { stop(); cancel(nil) }
+}
+
+// txKey finds the Tx in contexts that were derived from Tx.Context.
+type txKey struct{}
+
+// insideTransaction reports whether ctx belongs to a transaction that is running on this ledger.
+func insideTransaction(ctx context.Context, path string) bool {
+	tx, ok := ctx.Value(txKey{}).(*Tx)
+	return ok && tx.g.cfg.Path == path
+}

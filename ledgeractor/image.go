@@ -1,0 +1,203 @@
+package ledgeractor
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/mattn/go-sqlite3"
+
+	"github.com/leasehold/leasehold/messages"
+)
+
+// Image is a consistent copy of a ledger: an SQLite database file.
+type Image struct {
+	Bytes   []byte
+	Events  int64  // rows in events
+	LastSeq int64  // of the last event; 0: none
+	Version uint64 // Handle.Version at that moment
+}
+
+// cutPath is the temporary file of a Cut.
+func cutPath(path string) string { return path + ".cut" }
+
+// cut implements Handle.Cut: between two batches a read transaction begins, which costs the writer
+// next to nothing; then the pages that it sees are copied.
+func (h *Handle) cut(ctx context.Context) (image Image, err error) {
+	if err := h.awaitOpen(ctx); err != nil {
+		return Image{}, err
+	}
+	if err := errors.Join(h.usable(), h.checkFence()); err != nil {
+		return Image{}, messages.AsError(err)
+	}
+	pool := h.shared.readers
+	select {
+	case pool.cutting <- struct{}{}:
+	case <-ctx.Done():
+		return Image{}, h.gaveUp(ctx)
+	case <-pool.stop.Done():
+		return Image{}, closedError(h.cfg.Key)
+	}
+	if err := pool.enter(); err != nil {
+		<-pool.cutting
+		return Image{}, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(pool.stop, cancel)()
+	source, err := openReader(ctx, h.cfg)
+	if err != nil {
+		pool.leave()
+		<-pool.cutting
+		return Image{}, pool.fail.typed(err)
+	}
+	end := func() {
+		_ = source.Close() // nothing was written on it
+		pool.leave()
+		<-pool.cutting
+	}
+	a := &cutAsk{ask: newAsk(ctx), pin: func() error { return pool.fail.typed(pinRead(source)) }}
+	if !h.ref.Send(a) {
+		end()
+		return Image{}, closedError(h.cfg.Key)
+	}
+	if err := h.await(ctx, &a.ask); err != nil {
+		if messages.CodeOf(err) != messages.CodeUnknownOutcome {
+			end()
+			return Image{}, err
+		}
+		// The actor is just using the connection.
+		go func() {
+			select {
+			case <-a.done:
+			case <-h.ref.Done():
+			}
+			end()
+		}()
+		return Image{}, h.gaveUp(ctx)
+	}
+	defer end()
+	image, err = h.copyPages(ctx, source)
+	if err != nil {
+		if pool.stop.Err() != nil {
+			err = closedError(h.cfg.Key)
+		}
+		return Image{}, pool.fail.typed(err)
+	}
+	image.Version = a.version
+	return image, h.checkFence()
+}
+
+// pinRead begins a read transaction. Its first read fixes what it sees.
+func pinRead(raw *sqlite3.SQLiteConn) error {
+	if _, err := raw.ExecContext(context.Background(), "BEGIN", nil); err != nil {
+		return err
+	}
+	_, err := queryInt(context.Background(), raw, "SELECT count(*) FROM sqlite_schema")
+	return err
+}
+
+// pagesPerStep is how much is copied between two looks at the context.
+const pagesPerStep = 256
+
+// copyPages copies what source sees into memory, by SQLite's backup through a file: unlike
+// sqlite3_serialize, which leaves a page that cannot be read empty, it reports failures.
+func (h *Handle) copyPages(ctx context.Context, source *sqlite3.SQLiteConn) (image Image, err error) {
+	pages, err := queryInt(ctx, source, "PRAGMA page_count")
+	if err != nil {
+		return Image{}, err
+	}
+	pageSize, err := queryInt(ctx, source, "PRAGMA page_size")
+	if err != nil {
+		return Image{}, err
+	}
+	if size := pages * pageSize; size > h.cfg.Limits.MaxImageBytes {
+		return Image{}, tooLarge("the ledger is over the limit for images")
+	}
+	if image.Events, image.LastSeq, err = countEvents(ctx, source); err != nil {
+		return Image{}, err
+	}
+	fail, path := h.shared.readers.fail, cutPath(h.cfg.Path)
+	if err := createEmpty(path); err != nil {
+		return Image{}, fail.storage("copy the ledger", err)
+	}
+	defer os.Remove(path)
+	target, err := openSQLite(path, map[string]string{"mode": "rw", "_journal_mode": "OFF", "_synchronous": "OFF"})
+	if err != nil {
+		return Image{}, err
+	}
+	err = backup(ctx, target, source)
+	if err = errors.Join(err, target.Close()); err != nil {
+		return Image{}, err
+	}
+	if image.Bytes, err = os.ReadFile(path); err != nil {
+		return Image{}, fail.storage("read the copy of the ledger", err)
+	}
+	if int64(len(image.Bytes)) != pages*pageSize {
+		return Image{}, fail.storage("copy the ledger", errors.New("the copy has another size"))
+	}
+	return image, nil
+}
+
+func backup(ctx context.Context, target, source *sqlite3.SQLiteConn) error {
+	b, err := target.Backup("main", source, "main")
+	if err != nil {
+		return err
+	}
+	for done := false; !done && err == nil; {
+		if err = ctx.Err(); err == nil {
+			done, err = b.Step(pagesPerStep)
+		}
+	}
+	return errors.Join(err, b.Finish())
+}
+
+// createEmpty creates an empty file that only its owner can read, in place of one that a crash left.
+func createEmpty(path string) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	return file.Close()
+}
+
+// WriteImage writes the bytes of an image to a new file, readable by its owner only, and syncs file
+// and folder. The file must not exist. Failures are CodeStorage, and leave nothing behind.
+func WriteImage(ctx context.Context, path string, image []byte) (err error) {
+	if err := ctx.Err(); err != nil {
+		return messages.AsError(err)
+	}
+	defer func() {
+		if err != nil {
+			err = &messages.Error{Code: messages.CodeStorage, Object: filepath.Base(path), Message: "cannot write the image", Err: err}
+		}
+	}()
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(image)
+	if err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		return errors.Join(err, os.Remove(path))
+	}
+	folder, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return errors.Join(err, os.Remove(path))
+	}
+	err = errors.Join(folder.Sync(), folder.Close())
+	if err != nil {
+		return errors.Join(err, os.Remove(path))
+	}
+	return nil
+}
+
+// exists reports whether there is a file of that name.
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
