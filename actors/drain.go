@@ -18,6 +18,7 @@ type drain struct {
 	stop   func()        // the caller's deadline means nothing any more
 	final  bool          // a final snapshot was asked for
 	taking int           // how many snapshots are ahead of the answer that is waited for
+	failed error         // set once it has failed and the ledger is being told
 }
 
 // release is a lease being handed back. Nothing is served any more.
@@ -63,7 +64,7 @@ func (t *tenant) startDrain(ctx context.Context, reason string, reply chan error
 // drained goes on once everything in flight is answered.
 func (t *tenant) drained(err error) {
 	switch {
-	case t.drain == nil:
+	case t.drain == nil || t.drain.failed != nil:
 		return
 	case err != nil:
 		t.undrain(err)
@@ -101,7 +102,7 @@ func (t *tenant) flush() {
 // flushed is told of every snapshot that was answered.
 func (t *tenant) flushed(err error) {
 	d := t.drain
-	if d == nil || !d.final {
+	if d == nil || d.failed != nil || !d.final {
 		return
 	}
 	if d.taking > 0 {
@@ -116,22 +117,36 @@ func (t *tenant) flushed(err error) {
 	t.flush()
 }
 
-// undrain goes back to serving after a handoff that failed ([H3]).
+// undrain goes back to serving after a handoff that failed ([H3]). The ledger takes work again before
+// anybody is told.
 func (t *tenant) undrain(err error) {
 	d := t.drain
-	if d == nil {
+	if d == nil || d.failed != nil {
+		return
+	}
+	d.failed = err
+	d.stop()
+	gen, handle := t.gen, t.handle
+	t.self.Go(func(ctx context.Context) any { return undrained{gen, handle.Undrain(ctx)} })
+}
+
+// undrained goes on serving.
+func (t *tenant) undrained(err error) {
+	d := t.drain
+	if d == nil || d.failed == nil {
+		return
+	}
+	if err != nil { // the ledger itself is on its way out, and says so
+		t.giveUp(err)
 		return
 	}
 	t.drain, t.forgetOp = nil, nil
-	d.stop()
 	t.setState(StateServing)
 	t.act.passing.Store(false)
 	t.act.used.Store(t.node.sinceStart())
-	handle := t.handle
-	t.self.Go(func(ctx context.Context) any { _ = handle.Undrain(ctx); return nil })
-	t.emit(failure(messages.LifecycleUndrained, err))
+	t.emit(failure(messages.LifecycleUndrained, d.failed))
 	if d.reply != nil {
-		d.reply <- err
+		d.reply <- d.failed
 	}
 	close(d.over)
 }

@@ -212,7 +212,8 @@ func (t *tenant) giveUp(err error) {
 		t.answerAll(err)
 		return
 	}
-	t.answerAll(err)
+	// Whoever waits is answered after the release, so that nobody who tries elsewhere meets a lease
+	// that is about to be handed back.
 	t.release(&release{then: func() { t.end(err) }})
 }
 

@@ -57,6 +57,7 @@ func TestT3_BadIDsAreRefusedBeforeAnythingIsTouched(t *testing.T) {
 	inBubble(t, func(t *testing.T, f *fleet) {
 		n := f.start()
 		good := tenantID(t, "u")
+		synctestWait() // the first sweep
 		calls := 0
 		f.leases.Observe(func(storetest.Event) { calls++ })
 		for _, bad := range []struct{ org, id string }{

@@ -92,6 +92,7 @@ func TestL1_LosingTheLeaseEndsTheActorForGood(t *testing.T) {
 func TestL4_PeriodicSnapshotsAreNumberedWithoutAGap(t *testing.T) {
 	inBubble(t, func(t *testing.T, f *fleet) {
 		tenant := open(t, f.start(), "u")
+		time.Sleep(snapEvery / 2) // so that no append meets a snapshot at the same instant
 		for range 10 {
 			appendKind(t, tenant, "x")
 			time.Sleep(snapEvery)
@@ -203,6 +204,7 @@ func TestL5_LifecycleEventsCarryNoPersonalData(t *testing.T) {
 		_, err = tenant.Query(t.Context(), "SELECT 'the-sql'")
 		require.NoError(t, err)
 		require.NoError(t, tenant.Handoff(t.Context()))
+		synctestWait()
 		data, err := json.Marshal(f.events)
 		require.NoError(t, err)
 		for _, secret := range []string{"idp.example", "the-"} {

@@ -199,7 +199,10 @@ func (s *supervisor) makeRoom() <-chan struct{} {
 		defer cancel()
 		defer close(done)
 		select {
-		case <-reply:
+		case err := <-reply:
+			if err == nil {
+				<-oldest.ref.Done() // it is closing: there is no room before it is gone
+			}
 		case <-oldest.ref.Done():
 		}
 	})

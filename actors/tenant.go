@@ -62,6 +62,10 @@ type (
 		gen int
 		err error
 	}
+	undrained struct {
+		gen int
+		err error
+	}
 	drainTimeout struct {
 		drain *drain
 		err   error
@@ -186,6 +190,10 @@ func (t *tenant) own(msg any) {
 	case drained:
 		if m.gen == t.gen {
 			t.drained(m.err)
+		}
+	case undrained:
+		if m.gen == t.gen {
+			t.undrained(m.err)
 		}
 	case drainTimeout:
 		if t.drain == m.drain {
