@@ -48,6 +48,7 @@ type Node struct {
 	active   sync.Map // messages.Key → *activation; written by the supervisor alone
 	inFlight atomic.Int64
 	aborted  atomic.Bool
+	ended    chan struct{} // closed when the node begins to stop its actors
 	down     chan struct{} // closed when the node has stopped
 	stopping atomic.Bool
 }
@@ -65,7 +66,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	}
 	n := &Node{
 		cfg: cfg, owner: messages.NewOwner(cfg.NodeName, cfg.Incarnation), start: cfg.Now(),
-		spent: leaseactor.NewSpent(), transfers: make(chan struct{}, cfg.MaxTransfers), down: make(chan struct{}),
+		spent: leaseactor.NewSpent(), transfers: make(chan struct{}, cfg.MaxTransfers), down: make(chan struct{}), ended: make(chan struct{}),
 	}
 	if err := n.open(ctx); err != nil {
 		return nil, errors.Join(err, n.close())
@@ -170,6 +171,7 @@ func (n *Node) Abort() error {
 
 func (n *Node) stop() error {
 	defer close(n.down)
+	close(n.ended)
 	err := n.system.Shutdown(context.Background())
 	n.cfg.Log.Info("node stopped", "owner", n.owner)
 	return errors.Join(err, n.close())

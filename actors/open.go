@@ -116,7 +116,7 @@ func (t *tenant) prepared(m prepared) {
 func (t *tenant) snapshotConfig(file string, gen int) snapshotactor.Config {
 	cfg, act := t.node.cfg, t.act
 	return snapshotactor.Config{
-		Store: cfg.Durable, Key: t.key, Owner: t.node.owner, Fence: t.fence, Verifier: verifier{t.node}, File: file,
+		Store: t.node.durable(), Key: t.key, Owner: t.node.owner, Fence: t.fence, Verifier: verifier{t.node}, File: file,
 		Now: cfg.Now, CallTimeout: cfg.DurableTimeout, Retention: cfg.Retention, Planted: cfg.Planted, Log: t.node.log(t.key),
 		Cut: func(ctx context.Context) (snapshotactor.Image, error) {
 			// A slot for the image that is about to be held in memory; it is returned with the answer.
