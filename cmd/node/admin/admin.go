@@ -1,0 +1,113 @@
+// Package admin holds the commands that work on the stores directly, without a node: they look at
+// leases and durable copies, write a copy to a file, and forget a tenant.
+//
+// Each command is a struct with the flags of kong and a Run method. What they print goes to
+// [Env.Stdout], as a table or, with --json, as one JSON document; progress goes to [Env.Stderr].
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/leasehold/leasehold/cmd/node/config"
+	"github.com/leasehold/leasehold/cmd/node/storeurl"
+	"github.com/leasehold/leasehold/ledgeractor"
+	"github.com/leasehold/leasehold/messages"
+)
+
+// Env is what a command runs in.
+type Env struct {
+	Stdout, Stderr io.Writer
+	Stdin          io.Reader
+	Schemes        storeurl.Schemes
+	// JSON is set by a command that was asked for JSON, so that its error is JSON too.
+	JSON bool
+}
+
+// Common are the flags of every command here.
+type Common struct {
+	config.Stores `embed:""`
+	JSON          bool `name:"json" help:"Print JSON." env:"-"`
+	Progress      bool `help:"Show progress although the error output is no terminal." env:"-"`
+}
+
+func (c Common) leases(ctx context.Context, env *Env) (storeurl.LeaseStore, error) {
+	env.JSON = c.JSON
+	where := c.WithDefaults().Leases
+	if err := exists(where, "lease"); err != nil {
+		return nil, err
+	}
+	return env.Schemes.OpenLeases(ctx, where)
+}
+
+func (c Common) durable(ctx context.Context, env *Env) (storeurl.DurableStore, error) {
+	env.JSON = c.JSON
+	where := c.WithDefaults().Durable
+	if err := exists(where, "durable"); err != nil {
+		return nil, err
+	}
+	return env.Schemes.OpenDurable(ctx, where)
+}
+
+// exists refuses a file or folder that is not there: a binding would create it, and a tool that
+// was pointed at the wrong place would report an empty store.
+func exists(storeURL, kind string) error {
+	scheme, path, _ := strings.Cut(storeURL, ":")
+	if scheme != "sqlite" && scheme != "dir" {
+		return nil
+	}
+	if _, err := os.Stat(path); err != nil {
+		return &messages.Error{Code: messages.CodeNotFound, Object: path, Message: "there is no " + kind + " store here; see --state-root, --leases and --durable", Err: err}
+	}
+	return nil
+}
+
+// both opens both stores and calls f with them.
+func (c Common) both(ctx context.Context, env *Env, f func(leases storeurl.LeaseStore, durable storeurl.DurableStore) error) (err error) {
+	leases, err := c.leases(ctx, env)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, leases.Close()) }()
+	durable, err := c.durable(ctx, env)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, durable.Close()) }()
+	return f(leases, durable)
+}
+
+// print writes a document as JSON, or what table writes in columns.
+func (c Common) print(env *Env, document any, table func(w io.Writer)) error {
+	if c.JSON {
+		e := json.NewEncoder(env.Stdout)
+		e.SetIndent("", "  ")
+		return e.Encode(document)
+	}
+	w := tabwriter.NewWriter(env.Stdout, 0, 0, 2, ' ', 0)
+	table(w)
+	return w.Flush()
+}
+
+// verifier checks restored ledgers, as a node does.
+type verifier struct{}
+
+func (verifier) Verify(ctx context.Context, path string, key messages.Key) (events, lastSeq int64, err error) {
+	sum, err := ledgeractor.Verify(ctx, path, key)
+	return sum.Events, sum.LastSeq, err
+}
+
+// parsePosition reads "e3/snap-7", as messages.Position writes it.
+func parsePosition(s string) (messages.Position, error) {
+	var p messages.Position
+	if _, err := fmt.Sscanf(s, "e%d/snap-%d", &p.Epoch, &p.Snapshot); err != nil || p.String() != s || p.Epoch == 0 || p.Snapshot == 0 {
+		return messages.Position{}, &messages.Error{Code: messages.CodeInvalidArgument, Message: "a snapshot is named as in e3/snap-7"}
+	}
+	return p, nil
+}

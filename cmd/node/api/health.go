@@ -1,0 +1,87 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/leasehold/leasehold/messages"
+)
+
+// probeKey is a well-formed key that no tenant has: ids are derived, and the organization is this.
+var probeKey = messages.Key{Org: "readyz", Tenant: "t-00000000000000000000000000000000"}
+
+const (
+	probeTimeout = 2 * time.Second
+	// probeEvery bounds how often the stores are asked, however often /readyz is.
+	probeEvery = time.Second
+)
+
+// readiness remembers the last answer of the stores.
+type readiness struct {
+	mu    sync.Mutex
+	at    time.Time
+	err   error
+	asked bool
+}
+
+type health struct {
+	Status string `json:"status"`
+}
+
+// healthz says that the process answers.
+func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) error {
+	reply(w, http.StatusOK, health{Status: "ok"})
+	return nil
+}
+
+// readyz says whether new requests should come here: both stores answer, and the node does not drain.
+func (s *Server) readyz(w http.ResponseWriter, r *http.Request) error {
+	if s.draining.Load() {
+		return &messages.Error{Code: messages.CodeDraining, Message: "the node is shutting down"}
+	}
+	if err := s.probe(r.Context()); err != nil {
+		return err
+	}
+	reply(w, http.StatusOK, health{Status: "ready"})
+	return nil
+}
+
+func (s *Server) probe(ctx context.Context) error {
+	p := &s.ready
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.asked && s.cfg.Now().Sub(p.at) < probeEvery {
+		return p.err
+	}
+	// Others wait for this answer, so that it must not depend on one caller's patience.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
+	defer cancel()
+	unavailable := func(store string, err error) error {
+		if err == nil {
+			return nil
+		}
+		return &messages.Error{Code: messages.CodeUnavailable, Cause: messages.CodeOf(err), Message: "the " + store + " store does not answer", Err: err}
+	}
+	_, _, err := s.cfg.Leases.Read(ctx, probeKey)
+	if p.err = unavailable("lease", err); p.err == nil {
+		_, err = s.cfg.Durable.List(ctx, probeKey.Prefix())
+		p.err = unavailable("durable", err)
+	}
+	p.at, p.asked = s.cfg.Now(), true
+	return p.err
+}
+
+func (s *Server) showMetrics(w http.ResponseWriter, r *http.Request) error {
+	promhttp.HandlerFor(s.cfg.Registry, promhttp.HandlerOpts{}).ServeHTTP(w, r)
+	return nil
+}
+
+func (s *Server) showOpenAPI(w http.ResponseWriter, _ *http.Request) error {
+	w.Header().Set("Content-Type", "application/yaml")
+	_, _ = w.Write(OpenAPI) // nobody is left to be told that the client is gone
+	return nil
+}

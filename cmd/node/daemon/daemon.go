@@ -1,0 +1,209 @@
+// Package daemon runs a node as a process: it opens the stores, starts the runtime and its HTTP API,
+// and hands every tenant off when it is told to stop.
+//
+// cmd/node is a daemon without application code. A program with migrations and commands of its own
+// calls cli.Main with them, and is the same daemon in every other respect.
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/leasehold/leasehold/actors"
+	"github.com/leasehold/leasehold/cmd/node/api"
+	"github.com/leasehold/leasehold/cmd/node/config"
+	"github.com/leasehold/leasehold/cmd/node/storeurl"
+	"github.com/leasehold/leasehold/ledgeractor"
+	"github.com/leasehold/leasehold/messages"
+)
+
+// App is an application's part of every ledger; the zero App has none.
+type App struct {
+	Migrations []ledgeractor.Migration
+	Commands   map[string]ledgeractor.Command
+}
+
+// Options are what Run works with. All but App are needed.
+type Options struct {
+	Config  config.Config
+	Schemes storeurl.Schemes
+	App     App
+	// Stdout gets one line, "listening http://HOST:PORT", once the node answers.
+	Stdout io.Writer
+	Log    *slog.Logger
+	// Signals says when to stop: the first signal begins the handoffs, the second ends everything at
+	// once. What the signals are does not matter.
+	Signals <-chan os.Signal
+}
+
+// ErrAborted is what Run returns after a second signal: nothing was flushed that was not before.
+var ErrAborted = errors.New("stopped at once; tenants that were still open lose what no snapshot holds")
+
+// ErrNotHandedOff is what Run returns, joined with the errors of each tenant, when a handoff failed.
+var ErrNotHandedOff = errors.New("not every tenant was handed off; their leases end by themselves")
+
+type daemon struct {
+	Options
+	node     *actors.Node
+	api      *api.Server
+	http     *http.Server
+	listener net.Listener
+	closers  []io.Closer
+}
+
+// Run runs a node until a signal, or ctx, ends it. It returns nil if every tenant was handed off, and
+// else an error that names the tenants that were not (messages.Error, joined), or ErrAborted. An
+// invalid configuration is CodeInvalidArgument or CodeOutOfRange.
+func Run(ctx context.Context, o Options) (err error) {
+	if err := o.Config.Validate(o.Schemes); err != nil {
+		return err
+	}
+	o.Config = o.Config.Effective()
+	d := &daemon{Options: o}
+	defer func() { err = errors.Join(err, d.close()) }()
+	if err := d.start(ctx); err != nil {
+		return err
+	}
+	served := make(chan error, 1)
+	go func() { served <- d.http.Serve(d.listener) }()
+	address := "http://" + d.listener.Addr().String()
+	d.Log.Info("listening", "address", address, "auth", o.Config.TokenFile != "")
+	_, _ = fmt.Fprintln(o.Stdout, "listening", address) // the log has it too
+	select {
+	case err := <-served: // never without an error
+		return errors.Join(fmt.Errorf("http server: %w", err), d.node.Abort())
+	case <-ctx.Done():
+	case <-o.Signals:
+	}
+	return d.stop()
+}
+
+func (d *daemon) start(ctx context.Context) (err error) {
+	c := d.Config
+	// First, because it is what fails most often.
+	if d.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", c.Listen); err != nil {
+		return fmt.Errorf("listen on %s: %w (another node? choose an address with --listen)", c.Listen, err)
+	}
+	tokens, err := c.Tokens()
+	if err != nil {
+		return err
+	}
+	keys, err := c.OrgKeys()
+	if err != nil {
+		return err
+	}
+	leases, err := d.Schemes.OpenLeases(ctx, c.Leases)
+	if err != nil {
+		return fmt.Errorf("lease store %s: %w", storeurl.Redact(c.Leases), err)
+	}
+	d.closers = append(d.closers, leases)
+	durable, err := d.Schemes.OpenDurable(ctx, c.Durable)
+	if err != nil {
+		return fmt.Errorf("durable store %s: %w", storeurl.Redact(c.Durable), err)
+	}
+	d.closers = append(d.closers, durable)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	cfg, err := c.Node()
+	if err != nil {
+		return err
+	}
+	cfg.Leases, cfg.Durable, cfg.Registerer, cfg.Log = leases, durable, registry, d.Log
+	cfg.Migrations, cfg.Commands = d.App.Migrations, d.App.Commands
+	if d.node, err = actors.Start(ctx, cfg); err != nil {
+		return err
+	}
+	d.api, err = api.New(api.Config{
+		Node: d.node, Leases: leases, Durable: durable, Tokens: tokens, OrgKeys: keys, MaxBody: c.MaxBody,
+		RequestTimeout: c.RequestTimeout, MaxTimeout: c.MaxTimeout, Registry: registry, Log: d.Log,
+	})
+	if err != nil {
+		return errors.Join(err, d.node.Abort())
+	}
+	d.http = &http.Server{
+		Handler: d.api, MaxHeaderBytes: c.MaxHeader, ReadHeaderTimeout: c.ReadHeaderTimeout, ReadTimeout: c.ReadTimeout,
+		// An answer may come as late as a request's deadline, and takes time to be sent.
+		WriteTimeout: c.MaxTimeout + c.ReadTimeout, IdleTimeout: c.KeepAlive,
+		ErrorLog: slog.NewLogLogger(d.Log.Handler(), slog.LevelWarn),
+	}
+	return nil
+}
+
+// stop hands the tenants off while the server answers: requests in flight are finished, new ones are
+// told that the node drains.
+func (d *daemon) stop() error {
+	d.Log.Info("shutting down; a second signal stops at once", "timeout", d.Config.ShutdownTimeout)
+	d.api.Drain()
+	ctx, cancel := context.WithTimeout(context.Background(), d.Config.ShutdownTimeout)
+	defer cancel()
+	over := make(chan error, 1)
+	go func() { over <- d.shutdown(ctx) }()
+	select {
+	case err := <-over:
+		return err
+	case <-d.Signals:
+		d.Log.Warn("stopping at once")
+		cancel()
+		return errors.Join(ErrAborted, d.http.Close(), d.node.Abort())
+	}
+}
+
+func (d *daemon) shutdown(ctx context.Context) error {
+	err := d.node.Shutdown(ctx)
+	for _, failed := range tenantErrors(err) {
+		d.Log.Error("a tenant was not handed off", "key", failed.Key, "code", failed.Code, "reason", failed.Reason)
+	}
+	if err != nil {
+		err = errors.Join(ErrNotHandedOff, err)
+	}
+	// Clients and load balancers need a moment to learn that this node is leaving.
+	linger := time.NewTimer(d.Config.ShutdownLinger)
+	defer linger.Stop()
+	select {
+	case <-linger.C:
+	case <-ctx.Done():
+	}
+	if late := d.http.Shutdown(ctx); late != nil {
+		return errors.Join(err, late, d.http.Close())
+	}
+	return err
+}
+
+// tenantErrors returns the errors of single tenants that are joined in err.
+func tenantErrors(err error) []*messages.Error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var out []*messages.Error
+		for _, e := range joined.Unwrap() {
+			out = append(out, tenantErrors(e)...)
+		}
+		return out
+	}
+	var e *messages.Error
+	if errors.As(err, &e) && e.Key != "" {
+		return []*messages.Error{e}
+	}
+	return nil
+}
+
+func (d *daemon) close() error {
+	var errs []error
+	if d.listener != nil {
+		if err := d.listener.Close(); !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	for _, c := range d.closers {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
+}
