@@ -29,11 +29,12 @@ type activation struct {
 	ledger   atomic.Pointer[ledgeractor.Handle] // nil until the tenant serves
 	epoch    atomic.Uint64
 	serving  atomic.Bool
-	passing  atomic.Bool              // draining for a reason that callers are not told
-	slot     atomic.Bool              // holds one of Node.transfers
-	stale    atomic.Pointer[[]string] // the planted fault list-before-grant
-	inFlight atomic.Int64             // requests
-	used     atomic.Int64             // when the last request came, by Node.sinceStart
+	passing  atomic.Bool                    // draining for a reason that callers are not told
+	corrupt  atomic.Pointer[messages.Error] // why the open failed, if a copy was at fault
+	slot     atomic.Bool                    // holds one of Node.transfers
+	stale    atomic.Pointer[[]string]       // the planted fault list-before-grant
+	inFlight atomic.Int64                   // requests
+	used     atomic.Int64                   // when the last request came, by Node.sinceStart
 }
 
 func (a *activation) gone() bool {

@@ -81,6 +81,12 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 }
 
 func (n *Node) open(ctx context.Context) error {
+	// A ledger's path must be absolute: it must not change its meaning with the working directory.
+	root, err := filepath.Abs(n.cfg.StateRoot)
+	if err != nil {
+		return &messages.Error{Code: messages.CodeStorage, Message: "find the state root", Err: err}
+	}
+	n.cfg.StateRoot = root
 	if err := os.MkdirAll(n.cfg.StateRoot, 0o700); err != nil {
 		return &messages.Error{Code: messages.CodeStorage, Message: "create the state root", Err: err}
 	}
@@ -109,7 +115,6 @@ func (n *Node) open(ctx context.Context) error {
 		}
 	}
 	n.leases = stores.Batch(n.cfg.Leases, min(20*time.Millisecond, n.cfg.RenewEvery/20), renewalsPerTrip)
-	var err error
 	n.metrics, err = newMetrics(n.cfg.Registerer)
 	return err
 }

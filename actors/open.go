@@ -201,6 +201,9 @@ func (t *tenant) giveUp(err error) {
 	if t.state == StateClosing {
 		return
 	}
+	if e := messages.AsError(err); t.state == StateOpening && e.Code == messages.CodeCorrupt {
+		t.act.corrupt.Store(e)
+	}
 	t.setState(StateClosing)
 	if t.fence != nil {
 		t.fence.Close(messages.ReasonReleased)

@@ -152,6 +152,10 @@ func TestL2_S5_AFailedVerificationReleasesAndNamesTheObject(t *testing.T) {
 		require.NoError(t, err)
 		require.False(t, lease.End.After(time.Now()), "the lease was handed back")
 		require.NotContains(t, strings.Join(f.objects(tenant.Key()), " "), "e00000002/base.json", "nothing was pinned")
+		_, err = n.Tenant(t.Context(), "acme", tenantID(t, "u"))
+		require.ErrorIs(t, err, messages.ErrCorrupt)
+		require.Equal(t, []uint64{1, 2}, f.grants(tenant.Key()), "a retry at once costs no epoch")
+		time.Sleep(time.Second)
 		// The operator puts the image right: the tenant opens again, with everything.
 		require.NoError(t, os.WriteFile(path, data, 0o600))
 		require.Equal(t, []string{"x"}, kinds(t, open(t, n, "u")))

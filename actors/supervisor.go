@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -48,14 +49,26 @@ type supervisor struct {
 	node    *Node
 	entries map[messages.Key]*activation
 	byRef   map[*mailbox.Ref]*activation
+	corrupt map[messages.Key]corruptOpen
 	ending  *shutdown
 	queue   []*activation // still to be handed off
 	running int
 	failed  []error
 }
 
+// corruptPause is how long the failure of an open is repeated to callers before the copy is looked at
+// again: each attempt costs an epoch and a download, and a damaged copy does not heal by itself.
+const corruptPause = time.Second
+
+// corruptOpen remembers an open that failed because a copy was at fault.
+type corruptOpen struct {
+	err   *messages.Error
+	until int64 // by Node.sinceStart
+}
+
 func newSupervisor(n *Node) *supervisor {
-	return &supervisor{node: n, entries: make(map[messages.Key]*activation), byRef: make(map[*mailbox.Ref]*activation)}
+	return &supervisor{node: n, entries: make(map[messages.Key]*activation), byRef: make(map[*mailbox.Ref]*activation),
+		corrupt: make(map[messages.Key]corruptOpen)}
 }
 
 func (s *supervisor) Started(self *mailbox.Self) {
@@ -132,11 +145,22 @@ func (s *supervisor) find(self *mailbox.Self, m find) {
 		m.reply <- found{err: errNodeDown()}
 		return
 	}
-	if act := s.entries[m.key]; act != nil && !act.gone() {
+	if act := s.entries[m.key]; act != nil && act.gone() {
+		s.drop(act) // its Terminated is still on its way
+	} else if act != nil {
 		if !act.ref.Send(await{m}) {
 			m.reply <- found{wait: act.ref.Done()}
 		}
 		return
+	}
+	if c, ok := s.corrupt[m.key]; ok {
+		if left := time.Duration(c.until - s.node.sinceStart()); left > 0 {
+			err := *c.err
+			err.RetryAfter = left
+			m.reply <- found{err: &err}
+			return
+		}
+		delete(s.corrupt, m.key)
 	}
 	if len(s.entries) >= s.node.cfg.MaxOpen {
 		s.purge()
@@ -171,6 +195,10 @@ func (s *supervisor) purge() {
 
 func (s *supervisor) drop(act *activation) {
 	delete(s.byRef, act.ref)
+	if err := act.corrupt.Load(); err != nil {
+		maps.DeleteFunc(s.corrupt, func(_ messages.Key, c corruptOpen) bool { return c.until < s.node.sinceStart() })
+		s.corrupt[act.key] = corruptOpen{err, s.node.sinceStart() + int64(corruptPause)}
+	}
 	if s.entries[act.key] == act {
 		delete(s.entries, act.key)
 		s.node.active.Delete(act.key)
