@@ -104,6 +104,9 @@ func (a *Actor) start(self *mailbox.Self, l *lane) {
 		return // an upload of our own must not land behind our own back
 	}
 	command := l.queue[0]
+	if _, open := command.(OpenTenant); open {
+		a.publisher = nil // whatever comes of it, the earlier epoch is over
+	}
 	l.queue = l.queue[1:]
 	ctx, cancel := context.WithCancel(self.Context())
 	l.current, l.cancel = command, cancel

@@ -94,7 +94,7 @@ func (u *upload) land(ctx context.Context, c caller) (theirs []byte, err error) 
 		created, err := c.Store.PutIfAbsent(ctx, u.name, u.data)
 		switch {
 		case err != nil:
-			u.doubt = !permanent(err)
+			u.doubt = u.doubt || !permanent(err)
 			return err
 		case created:
 			return nil

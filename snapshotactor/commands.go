@@ -5,7 +5,8 @@ import "github.com/leasehold/leasehold/messages"
 // The commands of an Actor, sent to its mailbox.Ref. Each is answered by exactly one report (Taken
 // may come once more for a number that was in doubt, marked Settled).
 type (
-	// OpenTenant restores the tenant for a granted epoch; see Open. Answer: Opened. Once per actor.
+	// OpenTenant restores the tenant for a granted epoch; see Open. Answer: Opened. After a failure
+	// it may be asked for again, with a new grant; snapshots of an earlier grant end with it.
 	OpenTenant struct{ Grant Grant }
 	// Take asks for a snapshot that is cut after this command was received. Answer: Taken. Takes run
 	// one after the other, in the order of their arrival (L6).

@@ -93,7 +93,7 @@ type Config struct {
 	Cut func(ctx context.Context) (Image, error)
 	// Now is the holder's clock; nil: time.Now. It only dates manifests and ages snapshots.
 	Now func() time.Time
-	// Nonce returns a word that no other attempt uses; nil: 128 random bits in hex. A simulation
+	// Nonce returns a word that no other attempt uses; nil: 130 random bits as text. A simulation
 	// sets it to be replayable.
 	Nonce func() string
 	// CallTimeout bounds each call of the store; 0: DefaultCallTimeout.

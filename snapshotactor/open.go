@@ -68,14 +68,26 @@ func Open(ctx context.Context, cfg Config, grant Grant) (Restored, error) {
 		return Restored{}, invalid(cfg.Key, "a granted epoch is above 0 and above its floor")
 	}
 	o := opening{caller: caller{cfg}, grant: grant, nonce: cfg.Nonce()}
-	for {
+	for wait, rounds := cfg.Backoff, 1; ; rounds++ {
 		restored, again, err := o.round(ctx)
-		if err != nil || !again {
+		switch {
+		case err != nil || !again:
 			return restored, err
+		case rounds >= maxRounds:
+			return Restored{}, &messages.Error{Code: messages.CodeUnavailable, Key: cfg.Key.String(), Epoch: grant.Epoch,
+				Message: "every listing was out of date by the time it was sealed"}
+		case !sleep(ctx, wait):
+			return Restored{}, ended(ctx, cfg.Key.Prefix())
 		}
+		wait = min(2*wait, cfg.MaxBackoff)
 		cfg.Log.Info("an object of a fenced predecessor landed during an open; lists again", "key", cfg.Key.String(), "epoch", grant.Epoch)
 	}
 }
+
+// maxRounds is how often an open lists anew because a slot that it was about to seal was taken in the
+// meantime. A paused predecessor can do that once or twice; one whose clock stands still, and which
+// is faster than this restore, again and again.
+const maxRounds = 64
 
 // opening is one attempt to open at one epoch.
 type opening struct {

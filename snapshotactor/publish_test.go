@@ -78,7 +78,9 @@ func TestASnapshotCountsOnlyIfTheFenceIsOpenAfterItsManifest(t *testing.T) {
 func TestPublishEndsWithItsContextAndLeavesTheNumberPending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		n := w.node(func(c *Config) { c.CallTimeout, c.Backoff, c.MaxBackoff = time.Second, 100*time.Millisecond, time.Second })
+		n := w.node(func(c *Config) {
+			c.CallTimeout, c.Backoff, c.MaxBackoff = time.Second, 100*time.Millisecond, time.Second
+		})
 		require.NoError(t, n.open(1))
 		w.store.Freeze()
 		ctx, cancel := context.WithTimeout(context.Background(), 1500*time.Millisecond)
