@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/leasehold/leasehold/drill/replica"
+	"github.com/leasehold/leasehold/drill/run"
+	"github.com/leasehold/leasehold/drill/verify"
+)
+
+// Exit codes.
+const (
+	exitOK    = 0
+	exitFail  = 1
+	exitUsage = 2
+)
+
+// errBroken says that an invariant did not hold; what there is to say was printed.
+var errBroken = errors.New("an invariant is broken")
+
+// usageError is a command line that cannot work.
+type usageError struct{ error }
+
+type commands struct {
+	Run     runCommand     `cmd:"" help:"Start replicas, hurt them, and judge what happened."`
+	Verify  verifyCommand  `cmd:"" help:"Judge a finished run again, from its files alone."`
+	Replica replicaCommand `cmd:"" hidden:"" help:"One process of a drill."`
+}
+
+// console is where the commands print.
+type console struct{ out io.Writer }
+
+func main() {
+	// A second signal ends the process at once; the replicas end with it.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	if len(os.Args) > 1 && os.Args[1] == "replica" {
+		stop() // a replica handles SIGTERM itself
+		ctx = context.Background()
+	}
+	os.Exit(execute(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// execute runs a command line and returns the exit code.
+func execute(ctx context.Context, args []string, out, failed io.Writer) int {
+	var c commands
+	code := -1
+	parser, err := kong.New(&c, kong.Name("drill"), kong.Description("The fault-injection drill: real processes, real signals."),
+		kong.Writers(out, failed), kong.Exit(func(n int) { code = n }), kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(&console{out}),
+		kong.Vars{"breaks": strings.Join(run.BreakNames(), ", ")})
+	if err != nil {
+		fmt.Fprintln(failed, "drill:", err)
+		return exitFail
+	}
+	parsed, err := parser.Parse(args)
+	if code >= 0 { // --help
+		return code
+	}
+	if err != nil {
+		fmt.Fprintln(failed, "drill:", err)
+		return exitUsage
+	}
+	err = parsed.Run()
+	var usage usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, errBroken):
+		return exitFail
+	case errors.As(err, &usage):
+		fmt.Fprintln(failed, "drill:", err)
+		return exitUsage
+	}
+	fmt.Fprintln(failed, "drill:", err)
+	return exitFail
+}
+
+type runCommand struct {
+	Replicas int           `default:"4" help:"Processes."`
+	Tenants  int           `default:"2" help:"Tenants that they contend for."`
+	Writers  int           `default:"4" help:"Concurrent writers of each tenant."`
+	Pace     time.Duration `default:"30ms" help:"Pause between two writes of a writer."`
+	Duration time.Duration `default:"18s" help:"What the schedule is meant to take; the steps decide."`
+	Seed     uint64        `default:"1" help:"Makes the schedule repeatable."`
+	Dir      string        `help:"Folder of the run, which must be empty; it is kept. Default: a temporary one."`
+	Keep     bool          `help:"Keep the temporary folder, and say where it is."`
+	Report   string        `help:"Write the verdict as JSON into this file."`
+	Break    []string      `help:"Switch a broken part in, which must be found; 'all' tries each in turn. Known: ${breaks}." sep:","`
+	Quiet    bool          `help:"Print the tables only."`
+}
+
+func (c *runCommand) Run(ctx context.Context, to *console) error {
+	exe, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	opts := run.Options{Replicas: c.Replicas, Tenants: c.Tenants, Writers: c.Writers, Pace: c.Pace, Duration: c.Duration,
+		Seed: c.Seed, Exe: []string{exe, "replica"}, Out: to.out}
+	if c.Quiet {
+		opts.Out = nil
+	}
+	switch len(c.Break) {
+	case 0:
+	case 1:
+		opts.Break = c.Break[0]
+	default:
+		return c.each(ctx, opts, c.Break, to.out)
+	}
+	if opts.Break == "all" {
+		return c.each(ctx, opts, run.BreakNames(), to.out)
+	}
+	verdict, err := c.once(ctx, opts, c.Dir)
+	if err != nil {
+		return err
+	}
+	if err := verdict.Print(to.out); err != nil {
+		return err
+	}
+	if c.Report != "" {
+		if err := writeJSON(c.Report, verdict); err != nil {
+			return err
+		}
+	}
+	if opts.Break != "" {
+		fmt.Fprintln(to.out, "\n"+run.Finding(verdict))
+	}
+	fmt.Fprintf(to.out, "\nseed %d: %s in %.1f s\n", opts.Seed, pass(verdict.OK), verdict.Took.Seconds())
+	if !verdict.OK {
+		return errBroken
+	}
+	return nil
+}
+
+// once does one run in a folder; "" is a temporary one.
+func (c *runCommand) once(ctx context.Context, opts run.Options, dir string) (verdict verify.Verdict, err error) {
+	opts.Dir = dir
+	if dir == "" {
+		if opts.Dir, err = os.MkdirTemp("", "leasehold-drill-"); err != nil {
+			return verify.Verdict{}, err
+		}
+		if c.Keep {
+			defer func() { fmt.Println("the run is in", opts.Dir) }()
+		} else {
+			defer func() { err = errors.Join(err, os.RemoveAll(opts.Dir)) }()
+		}
+	}
+	if err := opts.Validate(); err != nil {
+		return verify.Verdict{}, usageError{err}
+	}
+	return run.Run(ctx, opts)
+}
+
+func pass(ok bool) string {
+	if ok {
+		return "every invariant holds"
+	}
+	return "BROKEN"
+}
+
+type verifyCommand struct {
+	Dir    string `arg:"" type:"existingdir" help:"Folder of a run (run --dir, or --keep)."`
+	Report string `help:"Write the verdict as JSON into this file."`
+}
+
+func (c *verifyCommand) Run(ctx context.Context, to *console) error {
+	verdict, err := verify.Judge(ctx, c.Dir)
+	if err != nil {
+		return err
+	}
+	if c.Report != "" {
+		if err := writeJSON(c.Report, verdict); err != nil {
+			return err
+		}
+	}
+	if err := verdict.Print(to.out); err != nil {
+		return err
+	}
+	if !verdict.OK {
+		return errBroken
+	}
+	return nil
+}
+
+type replicaCommand struct {
+	Config string `arg:"" help:"JSON."`
+}
+
+func (c *replicaCommand) Run(ctx context.Context) error {
+	cfg, err := replica.Parse(c.Config)
+	if err != nil {
+		return usageError{err}
+	}
+	return replica.Run(ctx, cfg, os.Stdin)
+}
+
+func writeJSON(path string, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(data, '\n'), 0o644)
+}

@@ -1,0 +1,87 @@
+package run
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/leasehold/leasehold/messages"
+)
+
+// Options says what a run is to do. Dir and Exe are needed.
+type Options struct {
+	Replicas int
+	Tenants  int
+	Writers  int           // per tenant
+	Pace     time.Duration // between two writes of a writer
+	// Duration is how long the schedule is meant to take; the steps decide how long it really does.
+	Duration time.Duration
+	Seed     uint64
+	// Dir is the folder of the run. It must be empty, or not exist yet.
+	Dir string
+	// Break names a deliberately broken part; "": none. See Breaks.
+	Break string
+	// Exe is the command line that starts a replica; its configuration is appended.
+	Exe []string
+	// Out is told what happens while it happens; nil: nobody.
+	Out io.Writer
+	// Only restricts the schedule to these steps; nil: all.
+	Only []Step
+}
+
+// Validate returns an error for what cannot work; nothing is touched.
+func (o Options) Validate() error {
+	switch {
+	case o.Replicas < 2 || o.Replicas > 200:
+		return fmt.Errorf("replicas: from 2 to 200, not %d", o.Replicas)
+	case o.Tenants < 1 || o.Tenants > 500:
+		return fmt.Errorf("tenants: from 1 to 500, not %d", o.Tenants)
+	case o.Writers < 1 || o.Writers > 64:
+		return fmt.Errorf("writers: from 1 to 64, not %d", o.Writers)
+	case o.Pace < 0 || o.Duration < 0:
+		return fmt.Errorf("pace and duration must not be negative")
+	case o.Dir == "" || len(o.Exe) == 0:
+		return fmt.Errorf("a run needs a folder, and a command that starts a replica")
+	}
+	if _, err := breakNamed(o.Break); err != nil {
+		return err
+	}
+	for _, s := range o.Only {
+		if _, ok := costs[s]; !ok {
+			return fmt.Errorf("unknown step %q", s)
+		}
+	}
+	return nil
+}
+
+// prepare makes sure that the run's folder is there and empty.
+func (o Options) prepare() error {
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return fmt.Errorf("the folder of the run: %w", err)
+	}
+	entries, err := os.ReadDir(o.Dir)
+	if err != nil {
+		return fmt.Errorf("the folder of the run: %w", err)
+	}
+	if len(entries) > 0 {
+		return fmt.Errorf("the folder of the run is not empty: %s", o.Dir)
+	}
+	return nil
+}
+
+// Org is the organization of the drill's tenants.
+const Org messages.OrgID = "drill"
+
+// keys returns the tenants of a run. They are the same in every run.
+func keys(n int) ([]messages.Key, error) {
+	var out []messages.Key
+	for i := range n {
+		id, err := messages.DeriveTenant(make([]byte, 32), "https://drill.example", fmt.Sprintf("user-%d", i+1))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, messages.Key{Org: Org, Tenant: id})
+	}
+	return out, nil
+}

@@ -1,0 +1,197 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/leasehold/leasehold/drill/record"
+	"github.com/leasehold/leasehold/drill/replica"
+	"github.com/leasehold/leasehold/drill/verify"
+	"github.com/leasehold/leasehold/stores/dir"
+	"github.com/leasehold/leasehold/stores/sqlite"
+)
+
+// Run does one whole drill: it starts the replicas, goes through the schedule, hands everything off,
+// takes every tenant over, and judges what was recorded. The verdict says whether an invariant broke;
+// an error says that the drill itself could not be done. No process is left behind in any case.
+func Run(ctx context.Context, opts Options) (verify.Verdict, error) {
+	if err := opts.Validate(); err != nil {
+		return verify.Verdict{}, err
+	}
+	if err := opts.prepare(); err != nil {
+		return verify.Verdict{}, err
+	}
+	begun := time.Now()
+	d, err := newDrill(ctx, opts, begun)
+	if err != nil {
+		return verify.Verdict{}, err
+	}
+	err = d.play(ctx)
+	if err = errors.Join(err, d.fleet.log.Close()); err != nil {
+		return verify.Verdict{}, err
+	}
+	d.print("-- the verifier takes every tenant over")
+	if err := verify.TakeOver(ctx, opts.Dir, d.fleet.keys, func(format string, args ...any) { d.print("   "+format, args...) }); err != nil {
+		return verify.Verdict{}, err
+	}
+	verdict, err := verify.Judge(ctx, opts.Dir)
+	verdict.Took = time.Since(begun)
+	return verdict, err
+}
+
+// drill is one run.
+type drill struct {
+	opts  Options
+	info  verify.Info
+	fleet *fleet
+	print func(format string, args ...any)
+}
+
+func newDrill(ctx context.Context, opts Options, begun time.Time) (*drill, error) {
+	keys, err := keys(opts.Tenants)
+	if err != nil {
+		return nil, err
+	}
+	broken, err := breakNamed(opts.Break)
+	if err != nil {
+		return nil, err
+	}
+	only := opts.Only
+	if only == nil {
+		only = broken.Steps
+	}
+	duration := opts.Duration
+	if broken.Name != "" {
+		duration = min(duration, 0) // each of its steps once
+		for _, s := range only {
+			duration += s.cost()
+		}
+	}
+	d := &drill{opts: opts}
+	cfg := replica.Config{Dir: opts.Dir, Writers: opts.Writers, Pace: opts.Pace, Seed: opts.Seed,
+		Planted: broken.Planted.String(), LeaseStore: broken.LeaseStore}
+	d.info = verify.Info{Seed: opts.Seed, Replicas: opts.Replicas, Break: opts.Break, Begun: begun.UTC()}
+	for _, key := range keys {
+		cfg.Tenants = append(cfg.Tenants, key.String())
+	}
+	d.info.Tenants = cfg.Tenants
+	plan := Schedule(opts.Seed, opts.Tenants, duration, only)
+	for _, p := range plan {
+		d.info.Schedule = append(d.info.Schedule, p.String())
+	}
+	data, err := json.MarshalIndent(d.info, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(opts.Dir, verify.InfoName), data, 0o600); err != nil {
+		return nil, fmt.Errorf("the folder of the run: %w", err)
+	}
+	// The stores exist before anybody contends for them.
+	if err := createStores(ctx, opts.Dir); err != nil {
+		return nil, err
+	}
+	d.print = printer(opts.Out, begun)
+	log, err := record.Create(replica.RecordPath(opts.Dir, "drill"), "drill")
+	if err != nil {
+		return nil, err
+	}
+	d.fleet = newFleet(opts, cfg, keys, log, d.print)
+	d.fleet.plan = plan
+	return d, nil
+}
+
+func createStores(ctx context.Context, root string) error {
+	leases, err := sqlite.Open(ctx, sqlite.Config{Path: replica.LeasePath(root)})
+	if err != nil {
+		return err
+	}
+	objects, err := dir.Open(ctx, dir.Config{Root: replica.DurableDir(root)})
+	if err != nil {
+		return errors.Join(err, leases.Close())
+	}
+	return errors.Join(leases.Close(), objects.Close())
+}
+
+// play starts the replicas, goes through the schedule, and ends them.
+func (d *drill) play(ctx context.Context) error {
+	f := d.fleet
+	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var watcher sync.WaitGroup
+	watcher.Go(func() { f.watch(watching) })
+	defer watcher.Wait()
+	defer stop()
+	defer f.killAll()
+	d.print("-- %d replicas, %d tenants, seed %d%s", d.opts.Replicas, d.opts.Tenants, d.opts.Seed, breaking(d.opts.Break))
+	for i, p := range f.plan {
+		d.print("   step %d: %s", i+1, p)
+	}
+	for i := range d.opts.Replicas {
+		if err := f.launch(i); err != nil {
+			return err
+		}
+	}
+	err := f.await(ctx, startLimit, "every replica runs", func() bool {
+		for _, p := range f.nodes {
+			if !p.started {
+				return false
+			}
+		}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	for _, p := range f.plan {
+		// A step that does not come about is a finding: something was not served in time.
+		if err := f.step(ctx, p); errors.Is(err, errTimeout) {
+			d.print("!! %s: %v", p, err)
+			if err := f.log.Write(record.Line{Kind: record.Action, Op: verify.OpStuck, Text: p.String() + ": " + err.Error()}); err != nil {
+				return err
+			}
+			break
+		} else if err != nil {
+			return fmt.Errorf("%s: %w", p, err)
+		}
+	}
+	if err := f.settled(ctx, 0); err != nil && ctx.Err() == nil {
+		d.print("!! %v", err)
+		if err := f.log.Write(record.Line{Kind: record.Action, Op: verify.OpStuck, Text: err.Error()}); err != nil {
+			return err
+		}
+	}
+	if err := f.finish(ctx); err != nil && !errors.Is(err, errTimeout) {
+		return err
+	} else if err != nil {
+		d.print("!! %v", err)
+		return f.log.Write(record.Line{Kind: record.Action, Op: verify.OpStuck, Text: err.Error()})
+	}
+	return ctx.Err()
+}
+
+func breaking(name string) string {
+	if name == "" {
+		return ""
+	}
+	return ", broken on purpose: " + name
+}
+
+// printer returns a function that writes one line with the time since begun. It is safe for concurrent use.
+func printer(out io.Writer, begun time.Time) func(string, ...any) {
+	if out == nil {
+		return func(string, ...any) {}
+	}
+	var mu sync.Mutex
+	return func(format string, args ...any) {
+		mu.Lock()
+		defer mu.Unlock()
+		// Whoever does not listen any more must not stop the drill.
+		_, _ = fmt.Fprintf(out, "%7.3fs "+format+"\n", append([]any{time.Since(begun).Seconds()}, args...)...)
+	}
+}

@@ -1,0 +1,94 @@
+package run
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// Step names something that the drill does to the owner of a tenant.
+type Step string
+
+// The steps of a schedule.
+const (
+	// Kill: SIGKILL to the owner. Another node takes over when the lease has run out.
+	Kill Step = "kill"
+	// KillUpload: SIGKILL while an image is on its way.
+	KillUpload Step = "kill-upload"
+	// Handoff: SIGTERM to the owner under load; its writers keep their handles and go on.
+	Handoff Step = "handoff"
+	// Freeze: SIGSTOP past the lease. After SIGCONT the lease store is out of its reach for a while, so
+	// that nothing but its own clock can fence it.
+	Freeze Step = "freeze"
+	// Outage: the owner cannot reach the lease store until its own clock has fenced it, but can before
+	// its lease ends: it goes on at the same epoch. Half of the writers are in the middle of a
+	// transaction then.
+	Outage Step = "outage"
+	// LateUpload: SIGSTOP while an image is on its way. The successor is killed before its first
+	// snapshot; then the first one wakes up, its upload lands, and it goes on to its manifest.
+	LateUpload Step = "late-upload"
+)
+
+// costs is about how long each step takes with the drill's times.
+var costs = map[Step]time.Duration{
+	Kill:       2300 * time.Millisecond,
+	KillUpload: 2500 * time.Millisecond,
+	Handoff:    900 * time.Millisecond,
+	Freeze:     3 * time.Second,
+	Outage:     2200 * time.Millisecond,
+	LateUpload: 4500 * time.Millisecond,
+}
+
+// round is what a schedule holds first, in the order of importance.
+var round = []Step{Handoff, Freeze, Kill, Outage, LateUpload, KillUpload, Handoff}
+
+// Planned is one step of a schedule.
+type Planned struct {
+	Step   Step `json:"step"`
+	Tenant int  `json:"tenant"` // whose owner it is done to, from 0
+	// After is the pause before it: it begins once every tenant is served again, and so much later.
+	After time.Duration `json:"after_ns"`
+}
+
+// String returns the step as a schedule is printed.
+func (p Planned) String() string {
+	return fmt.Sprintf("%s t%d +%dms", p.Step, p.Tenant+1, p.After.Milliseconds())
+}
+
+// Schedule returns the steps of a run. It depends on its arguments only. Which process a step hits
+// depends on who owns the tenant at that moment.
+func Schedule(seed uint64, tenants int, duration time.Duration, only []Step) []Planned {
+	random := rand.New(rand.NewPCG(seed, 0x1ea5e4011d))
+	candidates := round
+	if only != nil {
+		candidates = only
+	}
+	var steps []Step
+	left := duration
+	for i := 0; ; i++ {
+		s := candidates[i%len(candidates)]
+		if i >= len(candidates) {
+			s = candidates[random.IntN(len(candidates))]
+		}
+		if cost := costs[s]; cost <= left {
+			steps, left = append(steps, s), left-cost
+		}
+		if i >= len(candidates)-1 && left < slices.MinFunc(candidates, cheaper).cost() {
+			break
+		}
+	}
+	if len(steps) == 0 { // a schedule of nothing would prove nothing
+		steps = candidates[:1]
+	}
+	random.Shuffle(len(steps), func(i, j int) { steps[i], steps[j] = steps[j], steps[i] })
+	plan := make([]Planned, len(steps))
+	for i, s := range steps {
+		plan[i] = Planned{Step: s, Tenant: random.IntN(tenants), After: time.Duration(250+random.IntN(300)) * time.Millisecond}
+	}
+	return plan
+}
+
+func (s Step) cost() time.Duration { return costs[s] }
+
+func cheaper(a, b Step) int { return int(a.cost() - b.cost()) }
