@@ -131,8 +131,12 @@ func (c Config) Node() (actors.Config, error) {
 	if err != nil {
 		return actors.Config{}, &messages.Error{Code: messages.CodeInvalidArgument, Message: err.Error()}
 	}
+	root, err := filepath.Abs(c.StateRoot)
+	if err != nil {
+		return actors.Config{}, &messages.Error{Code: messages.CodeStorage, Message: "the working directory is gone", Err: err}
+	}
 	return actors.Config{
-		NodeName: c.NodeName, StateRoot: c.StateRoot,
+		NodeName: c.NodeName, StateRoot: root,
 		TTL: c.TTL, Margin: c.Margin, RenewEvery: c.RenewEvery, StoreTimeout: c.StoreTimeout, DurableTimeout: c.DurableTimeout,
 		SnapshotEvery: c.SnapshotEvery, SweepEvery: c.SweepEvery, SetAsideFor: c.SetAsideFor, IdleAfter: c.IdleAfter,
 		Retention: snapshotactor.Retention{Keep: c.Retain, MinAge: c.RetainAge},
