@@ -80,7 +80,7 @@ func (g *guard) appendRow(tx *Tx, row eventRow) (messages.Appended, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if tx != nil {
-		if err := g.enter(tx); err != nil {
+		if err := g.enter(tx.ctx, tx); err != nil {
 			return messages.Appended{}, err
 		}
 	}

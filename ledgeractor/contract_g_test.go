@@ -196,11 +196,11 @@ func TestG3_WorkThatWaitsIsRefusedAndABatchIsDecidedAsOne(t *testing.T) {
 	require.Empty(t, l.kinds())
 
 	// The lease ends between the members of a batch, before its commit, and after it.
-	for trip, want := range map[string]struct {
+	for _, want := range []struct {
 		check  int64
 		code   messages.Code
 		stored int
-	}{"before": {20 + 1, messages.CodeFenced, 0}, "after": {20 + 3, messages.CodeUnknownOutcome, 20}} {
+	}{{20 + 1, messages.CodeFenced, 0}, {20 + 3, messages.CodeUnknownOutcome, 20}} {
 		release = l.hold()
 		results = l.queue(20)
 		l.fence.at(want.check, l.fence.close)
@@ -208,7 +208,7 @@ func TestG3_WorkThatWaitsIsRefusedAndABatchIsDecidedAsOne(t *testing.T) {
 		for range 20 {
 			err := <-results
 			requireCode(t, err, want.code)
-			require.ErrorIs(t, err, messages.ErrFenced, trip)
+			require.ErrorIs(t, err, messages.ErrFenced)
 		}
 		l.fence.closed.Store(false)
 		require.Len(t, l.kinds(), want.stored)

@@ -162,16 +162,18 @@ func (g *guard) undoMember() error {
 	return g.stepLocked(g.release, nil)
 }
 
-// enter checks, under the lock, that tx may take a step now.
-func (g *guard) enter(tx *Tx) error {
+// enter checks, under the lock, that tx may take a step now, for a caller with this context.
+func (g *guard) enter(ctx context.Context, tx *Tx) error {
 	switch {
 	case tx == nil || g.cur != tx:
 		return &messages.Error{Code: messages.CodeClosed, Key: g.fail.key, Message: "the transaction is over"}
 	case g.lost:
 		return &messages.Error{Code: messages.CodeStorage, Key: g.fail.key, Message: "the database has rolled the transaction back"}
 	}
-	if err := tx.ctx.Err(); err != nil {
-		return messages.AsError(err)
+	for _, ctx := range [...]context.Context{tx.caller, tx.ctx, ctx} {
+		if err := ctx.Err(); err != nil {
+			return messages.AsError(err)
+		}
 	}
 	if g.opening {
 		return nil
@@ -187,7 +189,12 @@ func (g *guard) start(tx *Tx) {
 }
 
 func (g *guard) finish(tx *Tx) {
-	tx.cancel() // interrupts a statement that a goroutine left behind may be running
+	// This interrupts a statement that a goroutine left behind may be running. If the caller's context
+	// is done already it does the same, and says more truly why.
+	if tx.caller.Err() == nil {
+		tx.cancel()
+	}
+	defer tx.cancel()
 	g.mu.Lock()
 	g.cur = nil
 	for o := range g.open {

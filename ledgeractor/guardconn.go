@@ -40,13 +40,13 @@ var (
 )
 
 // enter returns the transaction that this connection acts for, if it may take a step now.
-func (c *guardConn) enter() (*Tx, error) {
+func (c *guardConn) enter(ctx context.Context) (*Tx, error) {
 	tx := c.tx
 	if tx == nil {
 		tx = c.g.cur
 	}
 	c.g.auth.altering = false
-	return tx, c.g.enter(tx)
+	return tx, c.g.enter(ctx, tx)
 }
 
 func (c *guardConn) checkText(query string) (sqlText, error) {
@@ -68,7 +68,7 @@ func (c *guardConn) ExecContext(ctx context.Context, query string, args []driver
 	}
 	c.g.mu.Lock()
 	defer c.g.mu.Unlock()
-	tx, err := c.enter()
+	tx, err := c.enter(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (c *guardConn) QueryContext(ctx context.Context, query string, args []drive
 	}
 	c.g.mu.Lock()
 	defer c.g.mu.Unlock()
-	tx, err := c.enter()
+	tx, err := c.enter(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func (c *guardConn) PrepareContext(ctx context.Context, query string) (driver.St
 	}
 	c.g.mu.Lock()
 	defer c.g.mu.Unlock()
-	tx, err := c.enter()
+	tx, err := c.enter(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -154,10 +154,10 @@ func (c *guardConn) Close() error {
 }
 
 // Ping implements driver.Pinger.
-func (c *guardConn) Ping(context.Context) error {
+func (c *guardConn) Ping(ctx context.Context) error {
 	c.g.mu.Lock()
 	defer c.g.mu.Unlock()
-	_, err := c.enter()
+	_, err := c.enter(ctx)
 	return err
 }
 

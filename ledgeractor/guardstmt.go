@@ -27,7 +27,7 @@ func (s *guardStmt) NumInput() int { return s.raw.NumInput() }
 func (s *guardStmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
 	s.g.mu.Lock()
 	defer s.g.mu.Unlock()
-	if err := s.enter(); err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	write := !s.raw.Readonly()
@@ -42,7 +42,7 @@ func (s *guardStmt) ExecContext(ctx context.Context, args []driver.NamedValue) (
 func (s *guardStmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
 	s.g.mu.Lock()
 	defer s.g.mu.Unlock()
-	if err := s.enter(); err != nil {
+	if err := s.enter(ctx); err != nil {
 		return nil, err
 	}
 	write := !s.raw.Readonly()
@@ -56,9 +56,9 @@ func (s *guardStmt) QueryContext(ctx context.Context, args []driver.NamedValue) 
 	return s.g.newRows(s.tx, raw, release), nil
 }
 
-func (s *guardStmt) enter() error {
+func (s *guardStmt) enter(ctx context.Context) error {
 	s.g.auth.altering = false
-	return s.g.enter(s.tx)
+	return s.g.enter(ctx, s.tx)
 }
 
 // Exec implements driver.Stmt.
@@ -116,7 +116,7 @@ func (r *guardRows) Columns() []string { return r.columns }
 func (r *guardRows) Next(dest []driver.Value) error {
 	r.g.mu.Lock()
 	defer r.g.mu.Unlock()
-	if err := r.g.enter(r.tx); err != nil {
+	if err := r.g.enter(r.tx.ctx, r.tx); err != nil {
 		return err
 	}
 	return r.g.failed(r.raw.Next(dest))

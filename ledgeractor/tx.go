@@ -21,6 +21,7 @@ type Tx struct {
 	g      *guard
 	ctx    context.Context
 	cancel context.CancelFunc
+	caller context.Context
 	shared bool // the batch has other members
 
 	busy  sync.Mutex
@@ -31,7 +32,7 @@ type Tx struct {
 }
 
 func (g *guard) newTx(ctx context.Context, shared bool) *Tx {
-	tx := &Tx{g: g, shared: shared}
+	tx := &Tx{g: g, caller: ctx, shared: shared}
 	ctx, tx.cancel = context.WithCancel(ctx)
 	tx.ctx = context.WithValue(ctx, txKey{}, tx)
 	return tx
@@ -135,7 +136,7 @@ func (tx *Tx) connect() (*sql.Conn, error) {
 	}
 	tx.g.mu.Lock()
 	defer tx.g.mu.Unlock()
-	err := tx.g.enter(tx)
+	err := tx.g.enter(tx.ctx, tx)
 	var conn *sql.Conn
 	if err == nil {
 		conn, err = tx.g.sqlConn()
