@@ -128,8 +128,11 @@ func (t *tenant) snapshotConfig(file string, gen int) snapshotactor.Config {
 			case <-ctx.Done():
 				return snapshotactor.Image{}, messages.AsError(ctx.Err())
 			}
+			// Read before the cut: what was acknowledged by then is in the image, and retention by age
+			// takes a snapshot for older than it is, never for younger.
+			at := cfg.Now()
 			image, err := act.ledger.Load().Cut(ctx)
-			return snapshotactor.Image{Bytes: image.Bytes, Events: image.Events, LastSeq: image.LastSeq, Version: image.Version, CutAt: cfg.Now()}, err
+			return snapshotactor.Image{Bytes: image.Bytes, Events: image.Events, LastSeq: image.LastSeq, Version: image.Version, CutAt: at}, err
 		},
 	}
 }
