@@ -109,6 +109,7 @@ func (v *view) check(ctx context.Context) []Violation {
 	v.checkCounted()
 	v.checkForget()
 	v.checkRows(ctx)
+	v.checkCuts()
 	return v.out
 }
 
@@ -129,6 +130,15 @@ func (v *view) clocked(owner string, at time.Time) bool {
 }
 
 func (v *view) excused(p messages.Position) bool { return v.h.Excused[v.key][p] }
+
+func (v *view) excusedEpoch(epoch uint64) bool {
+	for p := range v.h.Excused[v.key] {
+		if p.Epoch == epoch && p.Snapshot > 0 {
+			return true
+		}
+	}
+	return false
+}
 
 // finalFloor is the highest floor of the trail.
 func (v *view) finalFloor() uint64 {

@@ -3,10 +3,16 @@ package history
 // checkCuts: a snapshot holds every write that was acknowledged before it was cut (I4, S7). A manifest's
 // time is read before the cut begins, by the clock of the node that acknowledges.
 func (v *view) checkCuts() {
+	acked := map[uint64][]Write{}
+	for _, w := range v.writes {
+		if w.Outcome == Acked && !w.Duplicate {
+			acked[w.Epoch] = append(acked[w.Epoch], w)
+		}
+	}
 	for n, e := range v.lineage.epochs {
 		for number, m := range e.manifests {
-			for _, w := range v.writes {
-				if w.Outcome != Acked || w.Duplicate || w.Epoch != n || w.Owner != m.Owner || w.Seq <= m.LastSeq {
+			for _, w := range acked[n] {
+				if w.Owner != m.Owner || w.Seq <= m.LastSeq {
 					continue
 				}
 				if w.Answered.Add(v.h.Slack).Before(m.Time) {

@@ -47,16 +47,20 @@ func (v *view) checkWriters() {
 	}
 }
 
-// holderAt returns the newest grant at an instant.
-func (v *view) holderAt(at time.Time) (messages.LeaseEntry, bool) {
-	var out messages.LeaseEntry
-	found := false
+// mayAck reports whether an owner held the lease at an instant; later is the grant that says no. A
+// grant at that very instant may have come before or after it.
+func (v *view) mayAck(owner string, epoch uint64, at time.Time) (later messages.LeaseEntry, ok bool) {
+	slack := v.h.Slack
 	for _, g := range v.grants {
-		if g.At.Add(v.h.Slack).Before(at) {
-			out, found = g, true
+		mine := g.Owner == owner && (epoch == 0 || epoch >= g.Epoch)
+		switch {
+		case g.At.Add(slack).Before(at):
+			later, ok = g, mine
+		case !g.At.After(at.Add(slack)):
+			ok = ok || mine
 		}
 	}
-	return out, found
+	return later, ok
 }
 
 // checkAcks: nothing is acknowledged after the next owner's grant, neither a write nor a snapshot
@@ -66,7 +70,7 @@ func (v *view) checkAcks() {
 		if w.Outcome == Acked {
 			v.checkAck("the write "+w.ID, w.Owner, w.Epoch, w.Answered)
 		}
-		if w.SawFence && w.Outcome != Refused {
+		if !w.SawFence.IsZero() && (w.Outcome == Acked || w.Outcome == Unknown) && !v.renewed(w.Owner, w.SawFence, w.Answered) {
 			v.fail("G2", w.Epoch, "the fence was closed before the end of the transaction of %s, which was answered %s %s", w.ID, w.Outcome, w.Code)
 		}
 	}
@@ -77,12 +81,22 @@ func (v *view) checkAcks() {
 	}
 }
 
+// renewed reports whether a renewal was answered within a time, so that the fence may have opened.
+func (v *view) renewed(owner string, from, to time.Time) bool {
+	for _, l := range v.lifecycle {
+		if l.Kind == messages.LifecycleRenewed && l.Owner == owner && !l.At.Before(from) && !l.At.After(to) {
+			return true
+		}
+	}
+	return false
+}
+
 func (v *view) checkAck(what, owner string, epoch uint64, at time.Time) {
 	if at.IsZero() {
 		return
 	}
 	if v.clocked(owner, at) {
-		if g, ok := v.holderAt(at); ok && (g.Owner != owner || (epoch != 0 && epoch < g.Epoch)) {
+		if g, ok := v.mayAck(owner, epoch, at); !ok && g.Epoch > 0 {
 			v.fail("I3", epoch, "%s was acknowledged by %s %v after epoch %d was granted to %s", what, owner, at.Sub(g.At), g.Epoch, g.Owner)
 		}
 	}

@@ -189,7 +189,7 @@ func (v *view) checkGraceful() {
 		}
 		from := v.lineage.epochs[next].base.From
 		rows, ok := v.images[from]
-		if !ok && !from.IsEmpty() || v.excused(from) {
+		if !ok && !from.IsEmpty() || v.excusedEpoch(l.Epoch) {
 			continue
 		}
 		for _, w := range v.writes {

@@ -50,9 +50,9 @@ type Write struct {
 	Seq      int64         `json:"seq,omitempty"` // with Acked
 	// Duplicate says that the answer was a first one's seq.
 	Duplicate bool `json:"duplicate,omitempty"`
-	// SawFence says that the transaction itself was told "fenced" before its end: it must not have
-	// been committed, and the answer must be definite (G2).
-	SawFence bool `json:"saw_fence,omitempty"`
+	// SawFence is when the transaction itself was told "fenced" before its end; zero: it was not.
+	// Unless a renewal came in between, it must not be committed, and its answer is definite (G2).
+	SawFence time.Time `json:"saw_fence,omitzero"`
 }
 
 // Read is an answered read of events.

@@ -1,0 +1,228 @@
+package sim
+
+import (
+	"bytes"
+	"context"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/leasehold/leasehold/drill/history"
+	"github.com/leasehold/leasehold/messages"
+)
+
+// chaos starts everything that goes wrong, until ctx ends.
+func (w *world) chaos(ctx context.Context, running *sync.WaitGroup) {
+	p := w.Profile
+	every := func(what string, mean time.Duration, do func(*rand.Rand)) {
+		if mean <= 0 {
+			return
+		}
+		r := stream(w.Seed, what)
+		running.Go(func() {
+			for rest(ctx, around(r, mean)) {
+				do(r)
+			}
+		})
+	}
+	for _, n := range w.nodes {
+		every(n.name+" crash", p.Crash, func(r *rand.Rand) { n.crashFor(ctx, between(r, 100*time.Millisecond, 25*time.Second)) })
+		every(n.name+" freeze", p.Freeze, func(r *rand.Rand) { n.freeze(ctx, between(r, 3*time.Second, 25*time.Second), false) })
+		every(n.name+" suspend", p.Suspend, func(r *rand.Rand) { n.freeze(ctx, between(r, 10*time.Second, 30*time.Second), true) })
+		every(n.name+" pause", p.Pause, func(r *rand.Rand) { n.pause(between(r, 8*time.Second, 20*time.Second)) })
+		every(n.name+" outage", p.Outage, func(r *rand.Rand) { n.outage(ctx, r, between(r, 2*time.Second, 25*time.Second), false) })
+		every(n.name+" gray", p.Gray, func(r *rand.Rand) { n.outage(ctx, r, between(r, 5*time.Second, 30*time.Second), true) })
+	}
+	for _, key := range w.keys {
+		c := newClient(w, key, "operator")
+		at := func(what string) string { return shortKey(key) + " " + what }
+		for name, mean := range map[string]time.Duration{
+			history.OrderHandoff: p.Handoff, history.OrderAbandon: p.Abandon, history.OrderSnapshot: p.Snapshot, history.OrderForget: p.Forget,
+		} {
+			o := newClient(w, key, name)
+			every(at(name), mean, func(*rand.Rand) { o.order(ctx, name) })
+		}
+		every(at("compete"), p.Compete, func(r *rand.Rand) { c.compete(ctx, r) })
+		every(at("rot"), p.Rot, func(r *rand.Rand) { w.rot(ctx, key, between(r, 5*time.Second, 20*time.Second)) })
+	}
+	every("jump", jumpEvery(p.Jump), func(r *rand.Rand) {
+		d := between(r, -p.Jump, p.Jump)
+		w.logf("the lease store's clock jumps by %v", d)
+		w.clock.jump(d)
+		rest(ctx, 2*ttl) // one jump per lease is what the margin covers
+	})
+}
+
+func jumpEvery(jump time.Duration) time.Duration {
+	if jump == 0 {
+		return 0
+	}
+	return 30 * time.Second
+}
+
+func (n *node) crashFor(ctx context.Context, down time.Duration) {
+	n.crash()
+	rest(ctx, down)
+	if ctx.Err() == nil && n.current() == nil {
+		n.mustStart()
+	}
+}
+
+func (n *node) mustStart() {
+	if err := n.start(); err != nil {
+		n.w.fail("D13", messages.Key{}, "%v", err)
+	}
+}
+
+// freeze stops the process. suspended: its clock does not count the time.
+func (n *node) freeze(ctx context.Context, d time.Duration, suspended bool) {
+	l := n.current()
+	if l == nil || l.process.stopped() {
+		return
+	}
+	n.w.logf("%s is stopped for %v (suspended: %v)", l.owner, d, suspended)
+	n.w.count(func(s *Stats) { s.Freezes++ })
+	l.process.stop()
+	rest(ctx, d)
+	if suspended {
+		n.w.mu.Lock()
+		if _, ok := n.w.history.Clockless[l.owner]; !ok {
+			n.w.history.Clockless[l.owner] = time.Now()
+		}
+		n.w.mu.Unlock()
+	}
+	l.process.resume(suspended)
+	n.w.logf("%s goes on", l.owner)
+}
+
+// pause makes the next commit of the process take so long.
+func (n *node) pause(d time.Duration) {
+	if l := n.current(); l != nil {
+		n.w.logf("%s: the next commit takes %v", l.owner, d)
+		l.process.mu.Lock()
+		l.process.pauses = d
+		l.process.mu.Unlock()
+	}
+}
+
+// outage takes one store, or both, away from the node.
+func (n *node) outage(ctx context.Context, r *rand.Rand, d time.Duration, gray bool) {
+	l := n.current()
+	which := r.IntN(3)
+	if l == nil {
+		return
+	}
+	var links []*link
+	if which != 0 {
+		links = append(links, l.leases)
+	}
+	if which != 1 {
+		links = append(links, l.durable)
+	}
+	for _, k := range links {
+		n.w.logf("%s: outage for %v (gray: %v)", k.name, d, gray)
+		k.set(func() {
+			if gray {
+				k.gray = true
+			} else {
+				k.down = true
+			}
+		})
+	}
+	rest(ctx, d)
+	for _, k := range links {
+		k.set(func() { k.gray, k.down = false, false })
+	}
+}
+
+// compete asks every node to open the tenant.
+func (c *client) compete(ctx context.Context, r *rand.Rand) {
+	for _, i := range r.Perm(len(c.w.nodes)) {
+		l := c.w.nodes[i].current()
+		if l == nil {
+			continue
+		}
+		limited, cancel := context.WithTimeout(ctx, 8*time.Second)
+		_, err := l.node.Tenant(limited, c.key.Org, c.key.Tenant)
+		cancel()
+		c.w.judge(c.key, "open", l, err)
+	}
+}
+
+// rot damages the newest image of a tenant while it is needed, and later an operator removes the
+// snapshot, as the failing opens ask for.
+func (w *world) rot(ctx context.Context, key messages.Key, repair time.Duration) {
+	n := w.holder(key)
+	if n == nil {
+		return // somebody may be restoring it just now
+	}
+	n.crash()
+	defer n.mustStart()
+	at, ok := w.newest(key)
+	if !ok {
+		return
+	}
+	name := key.ImageName(at.Epoch, at.Snapshot)
+	path := filepath.Join(w.root, "durable", filepath.FromSlash(name))
+	image, err := os.ReadFile(path)
+	// The damage is one letter of one row: SQLite's own checks cannot see it.
+	i := bytes.LastIndex(image, []byte(shortKey(key)+"-"))
+	if err != nil || i < 0 {
+		return
+	}
+	image[i+3] ^= 1
+	if os.WriteFile(path, image, 0o600) != nil {
+		return
+	}
+	w.mu.Lock()
+	w.rotten[name] = true
+	w.logLocked("%s rots", short(name))
+	w.mu.Unlock()
+	rest(ctx, repair)
+	w.mu.Lock()
+	w.history.Excused[key][at] = true
+	w.logLocked("the operator removes %s", short(name))
+	w.mu.Unlock()
+	for _, object := range []string{key.ManifestName(at.Epoch, at.Snapshot), name} {
+		if _, err := w.durable.Delete(context.Background(), object); err != nil {
+			w.logf("the operator cannot remove %s: %v", short(object), err)
+		}
+	}
+	w.mu.Lock()
+	delete(w.rotten, name)
+	w.mu.Unlock()
+}
+
+// newest returns the newest snapshot of a tenant's newest epoch, if that epoch is pinned and has one:
+// only then it can be taken out of the lineage again.
+func (w *world) newest(key messages.Key) (messages.Position, bool) {
+	names, err := w.durable.List(context.Background(), key.Prefix())
+	lease, known, leaseErr := w.leases.Read(context.Background(), key)
+	if err != nil || leaseErr != nil || !known {
+		return messages.Position{}, false
+	}
+	objects := map[string]history.Object{}
+	for _, name := range names {
+		if data, ok, err := w.durable.Get(context.Background(), name); err == nil && ok {
+			objects[name] = history.Object{Data: data}
+		}
+	}
+	at, m, err := history.Restore(key, objects, lease.Epoch+1, lease.Floor)
+	return at, err == nil && m != nil && at.Epoch == lease.Epoch
+}
+
+// holder returns the node whose process holds the lease; nil if there is none.
+func (w *world) holder(key messages.Key) *node {
+	lease, ok, err := w.leases.Read(context.Background(), key)
+	if err != nil || !ok || !w.clock.Now().Before(lease.End) {
+		return nil
+	}
+	for _, n := range w.nodes {
+		if l := n.current(); l != nil && l.owner == lease.Owner {
+			return n
+		}
+	}
+	return nil
+}
