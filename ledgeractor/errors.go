@@ -43,7 +43,11 @@ func (f failures) typed(err error) error {
 }
 
 func (f failures) fromSQLite(err sqlite3.Error) error {
+	err.Code &= 0xff // a backup gives the extended code
 	out := &messages.Error{Code: messages.CodeSQL, Key: f.key, Message: sqlMessage(err), Err: err}
+	if strings.HasPrefix(err.Error(), "not authorized") { // SQLite has no code of its own for functions
+		err.Code = sqlite3.ErrAuth
+	}
 	switch err.Code {
 	case sqlite3.ErrCorrupt, sqlite3.ErrNotADB:
 		out.Code, out.Message, out.Object = messages.CodeCorrupt, "the local ledger is corrupt", f.file

@@ -17,7 +17,8 @@ func TestT1_AConsumerCannotCloseTheLedger(t *testing.T) {
 	require.NoError(t, l.Run(t.Context(), func(tx *ledgeractor.Tx) error {
 		return tx.Raw(func(conn driver.Conn) error {
 			require.Error(t, conn.Close())
-			_, err := conn.Begin() //nolint:staticcheck // the old way must be refused too
+			//lint:ignore SA1019 the old way must be refused too
+			_, err := conn.Begin()
 			requireCode(t, err, messages.CodeInvalidArgument)
 			_, err = conn.(driver.ConnBeginTx).BeginTx(t.Context(), driver.TxOptions{})
 			requireCode(t, err, messages.CodeInvalidArgument)

@@ -1,0 +1,100 @@
+package ledgeractor_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/ledgeractor"
+	"github.com/leasehold/leasehold/messages"
+)
+
+// fillUntilRefused appends until the disk is full, and returns what was acknowledged.
+func fillUntilRefused(t *testing.T, l *ledger) (acknowledged int) {
+	big := payload(`"%s"`, strings.Repeat("x", 100_000))
+	for range 1000 {
+		_, err := l.Append(t.Context(), []messages.Event{{Kind: "big", Payload: big}})
+		if err != nil {
+			requireCode(t, err, messages.CodeStorage)
+			return acknowledged
+		}
+		acknowledged++
+	}
+	t.Fatal("the disk never filled up")
+	return 0
+}
+
+// A full disk is a process-wide limit on the size of files, which works everywhere; SQLite sees a
+// failed write, as it would with ENOSPC. The signal that comes with it is ignored by the Go runtime.
+func TestAFullDiskRefusesAndRecovers(t *testing.T) {
+	l := start(t)
+	l.append("first")
+	var old syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old))
+	small := old
+	small.Cur = 1_500_000
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &small))
+	restored := false
+	restore := func() {
+		if !restored {
+			restored = true
+			require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old))
+		}
+	}
+	defer restore()
+	acknowledged := fillUntilRefused(t, l)
+	require.Equal(t, int64(acknowledged)+1, l.count("SELECT count(*) FROM events"), "reads go on")
+	restore()
+	l.append("room again")
+	require.Equal(t, int64(acknowledged)+2, l.count("SELECT count(*) FROM events"), "nothing acknowledged is missing, nothing refused is there")
+	l.stop()
+	found, err := ledgeractor.Verify(t.Context(), l.path, testKey)
+	require.NoError(t, err)
+	require.EqualValues(t, acknowledged+2, found.Events)
+}
+
+// The real thing, where the test may mount one.
+func TestAFullFileSystemRefusesAndRecovers(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=2m"); err != nil {
+		t.Logf("cannot mount a tmpfs (%v): TestAFullDiskRefusesAndRecovers stands for this", err)
+		return
+	}
+	t.Cleanup(func() { require.NoError(t, syscall.Unmount(dir, 0)) })
+	l := start(t, at(filepath.Join(dir, "ledger.db")))
+	ballast := filepath.Join(dir, "ballast")
+	require.NoError(t, os.WriteFile(ballast, make([]byte, 500_000), 0o600))
+	acknowledged := fillUntilRefused(t, l)
+	require.NoError(t, os.Remove(ballast))
+	l.append("room again")
+	require.Equal(t, int64(acknowledged)+1, l.count("SELECT count(*) FROM events"))
+	_, err := l.Cut(t.Context())
+	requireCode(t, err, messages.CodeStorage) // no room for the copy
+	l.append("still serving")
+	require.Equal(t, int64(acknowledged)+2, l.count("SELECT count(*) FROM events"))
+	l.stop()
+}
+
+func TestACutOnAFullDiskLeavesNothingBehind(t *testing.T) {
+	l := start(t)
+	for range 20 {
+		_, err := l.Append(t.Context(), []messages.Event{{Kind: "big", Payload: payload(`"%s"`, strings.Repeat("x", 50_000))}})
+		require.NoError(t, err)
+	}
+	var old syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old))
+	small := old
+	small.Cur = 200_000
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &small))
+	_, err := l.Cut(t.Context())
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old))
+	requireCode(t, err, messages.CodeStorage)
+	require.NoFileExists(t, l.path+".cut")
+	image, err := l.Cut(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 20, image.Events)
+}
