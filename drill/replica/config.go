@@ -19,11 +19,8 @@ const (
 	ImageTakes    = 40 * time.Millisecond // what the durable store takes for an image
 )
 
-// Names of broken lease stores (package storetest).
-const (
-	StoreNoCompareAndSet  = "no-compare-and-set"
-	StoreRenewsForAnybody = "renews-for-anybody"
-)
+// StoreNoCompareAndSet names a broken lease store: storetest.NoCompareAndSet.
+const StoreNoCompareAndSet = "no-compare-and-set"
 
 // Config is what a replica is started with. It travels as JSON in one argument.
 type Config struct {
@@ -51,6 +48,9 @@ func Parse(data string) (Config, error) {
 	}
 	if _, err := planted.Parse(c.Planted); err != nil {
 		return c, err
+	}
+	if c.LeaseStore != "" && c.LeaseStore != StoreNoCompareAndSet {
+		return c, fmt.Errorf("unknown lease store %q", c.LeaseStore)
 	}
 	if c.Dir == "" || c.Node == "" || c.Start < 1 || c.Writers < 1 || c.Pace < 0 || len(c.Tenants) == 0 {
 		return c, fmt.Errorf("the configuration of a replica is not complete: %+v", c)

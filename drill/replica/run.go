@@ -127,11 +127,8 @@ func (r *replica) serve(ctx context.Context) error {
 }
 
 func (r *replica) broken(real stores.LeaseStore) stores.LeaseStore {
-	switch r.cfg.LeaseStore {
-	case StoreNoCompareAndSet:
+	if r.cfg.LeaseStore == StoreNoCompareAndSet {
 		return storetest.NoCompareAndSet(real)
-	case StoreRenewsForAnybody:
-		return storetest.RenewsForAnybody(real)
 	}
 	return real
 }

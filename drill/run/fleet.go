@@ -32,6 +32,7 @@ type fleet struct {
 	nodes   []*proc       // the newest process of each node
 	starts  []int
 	plan    []Planned
+	limit   time.Duration // until another node serves
 	tenants []tenant
 	index   map[string]int // of a key
 	err     error          // a record that cannot be read
@@ -48,7 +49,11 @@ type tenant struct {
 }
 
 func newFleet(opts Options, cfg replica.Config, keys []messages.Key, log *record.Writer, print func(string, ...any)) *fleet {
-	f := &fleet{opts: opts, cfg: cfg, keys: keys, log: log, print: print, changed: make(chan struct{}), index: map[string]int{},
+	limit := takeoverLimit
+	if opts.Break != "" {
+		limit = brokenLimit
+	}
+	f := &fleet{limit: limit, opts: opts, cfg: cfg, keys: keys, log: log, print: print, changed: make(chan struct{}), index: map[string]int{},
 		nodes: make([]*proc, opts.Replicas), starts: make([]int, opts.Replicas)}
 	for i, key := range keys {
 		f.index[key.String()] = i

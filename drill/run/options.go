@@ -1,8 +1,10 @@
 package run
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"time"
 
@@ -30,7 +32,7 @@ type Options struct {
 	Only []Step
 }
 
-// Validate returns an error for what cannot work; nothing is touched.
+// Validate returns an error for what cannot work; nothing is changed.
 func (o Options) Validate() error {
 	switch {
 	case o.Replicas < 2 || o.Replicas > 200:
@@ -52,19 +54,12 @@ func (o Options) Validate() error {
 			return fmt.Errorf("unknown step %q", s)
 		}
 	}
-	return nil
-}
-
-// prepare makes sure that the run's folder is there and empty.
-func (o Options) prepare() error {
-	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
-		return fmt.Errorf("the folder of the run: %w", err)
-	}
 	entries, err := os.ReadDir(o.Dir)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
 		return fmt.Errorf("the folder of the run: %w", err)
-	}
-	if len(entries) > 0 {
+	case len(entries) > 0:
 		return fmt.Errorf("the folder of the run is not empty: %s", o.Dir)
 	}
 	return nil

@@ -25,8 +25,8 @@ func Run(ctx context.Context, opts Options) (verify.Verdict, error) {
 	if err := opts.Validate(); err != nil {
 		return verify.Verdict{}, err
 	}
-	if err := opts.prepare(); err != nil {
-		return verify.Verdict{}, err
+	if err := os.MkdirAll(opts.Dir, 0o700); err != nil {
+		return verify.Verdict{}, fmt.Errorf("the folder of the run: %w", err)
 	}
 	begun := time.Now()
 	d, err := newDrill(ctx, opts, begun)
@@ -68,8 +68,8 @@ func newDrill(ctx context.Context, opts Options, begun time.Time) (*drill, error
 		only = broken.Steps
 	}
 	duration := opts.Duration
-	if broken.Name != "" {
-		duration = min(duration, 0) // each of its steps once
+	if broken.Name != "" { // each of its steps once
+		duration = 0
 		for _, s := range only {
 			duration += s.cost()
 		}
@@ -148,31 +148,36 @@ func (d *drill) play(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range f.plan {
-		// A step that does not come about is a finding: something was not served in time.
-		if err := f.step(ctx, p); errors.Is(err, errTimeout) {
-			d.print("!! %s: %v", p, err)
-			if err := f.log.Write(record.Line{Kind: record.Action, Op: verify.OpStuck, Text: p.String() + ": " + err.Error()}); err != nil {
-				return err
-			}
-			break
-		} else if err != nil {
+	// What does not come about in time is a finding: a tenant was not served.
+	stuck := func(what string, err error) error {
+		d.print("!! %s: %v", what, err)
+		return f.log.Write(record.Line{Kind: record.Action, Op: verify.OpStuck, Text: what + ": " + err.Error()})
+	}
+	err = d.steps(ctx)
+	if errors.Is(err, errTimeout) {
+		err = stuck("the schedule", err)
+	}
+	if err != nil {
+		return err
+	}
+	err = f.finish(ctx)
+	if errors.Is(err, errTimeout) {
+		err = stuck("the end", err)
+	}
+	return errors.Join(err, ctx.Err())
+}
+
+// steps goes through the schedule.
+func (d *drill) steps(ctx context.Context) error {
+	for _, p := range d.fleet.plan {
+		if err := d.fleet.step(ctx, p); err != nil {
 			return fmt.Errorf("%s: %w", p, err)
 		}
 	}
-	if err := f.settled(ctx, 0); err != nil && ctx.Err() == nil {
-		d.print("!! %v", err)
-		if err := f.log.Write(record.Line{Kind: record.Action, Op: verify.OpStuck, Text: err.Error()}); err != nil {
-			return err
-		}
+	if d.opts.Break != "" {
+		return nil // its damage is done
 	}
-	if err := f.finish(ctx); err != nil && !errors.Is(err, errTimeout) {
-		return err
-	} else if err != nil {
-		d.print("!! %v", err)
-		return f.log.Write(record.Line{Kind: record.Action, Op: verify.OpStuck, Text: err.Error()})
-	}
-	return ctx.Err()
+	return d.fleet.settled(ctx, 0)
 }
 
 func breaking(name string) string {

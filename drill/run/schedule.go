@@ -25,6 +25,8 @@ const (
 	// its lease ends: it goes on at the same epoch. Half of the writers are in the middle of a
 	// transaction then.
 	Outage Step = "outage"
+	// Watch: nothing is done to anybody.
+	Watch Step = "watch"
 	// LateUpload: SIGSTOP while an image is on its way. The successor is killed before its first
 	// snapshot; then the first one wakes up, its upload lands, and it goes on to its manifest.
 	LateUpload Step = "late-upload"
@@ -36,6 +38,7 @@ var costs = map[Step]time.Duration{
 	KillUpload: 2500 * time.Millisecond,
 	Handoff:    900 * time.Millisecond,
 	Freeze:     3 * time.Second,
+	Watch:      2 * time.Second,
 	Outage:     2200 * time.Millisecond,
 	LateUpload: 4500 * time.Millisecond,
 }

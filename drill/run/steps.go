@@ -16,10 +16,12 @@ import (
 
 // Limits of what the drill waits for.
 const (
-	takeoverLimit = 8 * time.Second  // until another node serves
-	startLimit    = 15 * time.Second // until a process runs
-	exitLimit     = 15 * time.Second // until a handoff has ended
-	stepLimit     = 5 * time.Second  // everything else
+	takeoverLimit = 8 * time.Second // until another node serves
+	// With a part broken on purpose it may never happen, and what is waited for is only the provocation.
+	brokenLimit = 4 * time.Second
+	startLimit  = 15 * time.Second // until a process runs
+	exitLimit   = 15 * time.Second // until a handoff has ended
+	stepLimit   = 5 * time.Second  // everything else
 )
 
 // wakesWithout is how long a process that was stopped finds its lease store out of reach afterwards: long
@@ -28,6 +30,9 @@ const wakesWithout = 400 * time.Millisecond
 
 // step does one step of the schedule.
 func (f *fleet) step(ctx context.Context, p Planned) error {
+	if p.Step == Watch {
+		return sleep(ctx, p.After+Watch.cost())
+	}
 	if err := f.settled(ctx, p.Tenant); err != nil {
 		return err
 	}
@@ -58,7 +63,7 @@ func (f *fleet) step(ctx context.Context, p Planned) error {
 
 // settled waits until every tenant is served, and the one at index was written to and has a snapshot.
 func (f *fleet) settled(ctx context.Context, index int) error {
-	return f.await(ctx, takeoverLimit, "every tenant is served", func() bool {
+	return f.await(ctx, f.limit, "every tenant is served", func() bool {
 		for i, t := range f.tenants {
 			if t.owner == nil || i == index && (t.counted == 0 || t.acks == 0) {
 				return false
@@ -70,7 +75,7 @@ func (f *fleet) settled(ctx context.Context, index int) error {
 
 // owner returns the process that serves a tenant.
 func (f *fleet) owner(ctx context.Context, index int) (p *proc, err error) {
-	err = f.await(ctx, takeoverLimit, "somebody serves the tenant", func() bool {
+	err = f.await(ctx, f.limit, "somebody serves the tenant", func() bool {
 		p = f.tenants[index].owner
 		return p != nil && !p.gone()
 	})
@@ -79,7 +84,7 @@ func (f *fleet) owner(ctx context.Context, index int) (p *proc, err error) {
 
 // takenOver waits until a later epoch of a tenant is served by another process.
 func (f *fleet) takenOver(ctx context.Context, from *proc, index int, epoch uint64) (by *proc, err error) {
-	err = f.await(ctx, takeoverLimit, fmt.Sprintf("another node takes t%d over", index+1), func() bool {
+	err = f.await(ctx, f.limit, fmt.Sprintf("another node takes t%d over", index+1), func() bool {
 		t := f.tenants[index]
 		by = t.owner
 		return by != nil && by != from && t.epoch > epoch
@@ -172,11 +177,10 @@ func (f *fleet) freeze(ctx context.Context, p *proc, index int) error {
 	if err := f.wake(ctx, p); err != nil {
 		return err
 	}
-	p.command(replica.ReleaseManifests)
 	if err := sleep(ctx, wakesWithout); err != nil {
 		return err
 	}
-	return errors.Join(missed, f.obey(ctx, p, replica.ReleaseLeases))
+	return errors.Join(missed, f.obey(ctx, p, replica.ReleaseManifests), f.obey(ctx, p, replica.ReleaseLeases))
 }
 
 func (f *fleet) wake(ctx context.Context, p *proc) error {
@@ -249,6 +253,10 @@ func (f *fleet) lateUpload(ctx context.Context, p *proc, index int) error {
 	p.command(replica.ReleaseLeases)
 	for _, other := range f.others(p) {
 		other.command(replica.ReleaseImages)
+	}
+	if err == nil {
+		// The third owner is the one that restores, with both of them having left their traces.
+		_, err = f.takenOver(ctx, successor, index, epoch+1)
 	}
 	return err
 }
