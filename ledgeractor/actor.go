@@ -64,9 +64,12 @@ var (
 
 // New returns an actor that is not started yet. report is called on the actor's own goroutine with
 // Opened, Corrupt or Restarted; it must not block (send it to the parent's mailbox). An invalid
-// configuration is reported as Opened.Err.
+// configuration is reported as Opened.Err. A nil report is allowed.
 func New(cfg Config, report func(any)) *Actor {
 	invalid := cfg.Validate()
+	if report == nil {
+		report = func(any) {}
+	}
 	cfg = cfg.withDefaults()
 	a := &Actor{cfg: cfg, report: report, shared: &shared{opened: make(chan struct{})}}
 	a.shared.readers = newReaders(cfg)

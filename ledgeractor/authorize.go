@@ -67,8 +67,7 @@ func (a *appAuthorizer) allowed(op int, arg1, arg2 string) bool {
 	case sqlite3.SQLITE_FUNCTION:
 		return !unsafeFunctions[strings.ToLower(arg2)]
 	case sqlite3.SQLITE_PRAGMA:
-		// defer_foreign_keys ends with the transaction.
-		return readPragmas[strings.ToLower(arg1)] || strings.EqualFold(arg1, "defer_foreign_keys")
+		return readPragmas[strings.ToLower(arg1)]
 	case sqlite3.SQLITE_INSERT:
 		return !ours(arg1) && !isSequence(arg1)
 	case sqlite3.SQLITE_UPDATE:

@@ -4,7 +4,9 @@ import (
 	"context"
 	"database/sql/driver"
 	"fmt"
+	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -121,4 +123,23 @@ func BenchmarkCut(b *testing.B) {
 		}
 		b.SetBytes(int64(len(image.Bytes)))
 	}
+}
+
+// BenchmarkIdle measures what an open ledger costs while nobody uses it, after one append.
+func BenchmarkIdle(b *testing.B) {
+	resident := func() int64 {
+		runtime.GC()
+		text, err := os.ReadFile("/proc/self/statm")
+		require.NoError(b, err)
+		var size, pages int64
+		_, err = fmt.Sscan(string(text), &size, &pages)
+		require.NoError(b, err)
+		return pages * int64(os.Getpagesize())
+	}
+	before := resident()
+	for b.Loop() {
+		_, err := start(b).Append(context.Background(), event("x"))
+		require.NoError(b, err)
+	}
+	b.ReportMetric(float64(resident()-before)/float64(b.N)/1024, "KiB/ledger")
 }

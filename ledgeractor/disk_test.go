@@ -98,3 +98,18 @@ func TestACutOnAFullDiskLeavesNothingBehind(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 20, image.Events)
 }
+
+func TestAReadOnlyDiskIsATypedError(t *testing.T) {
+	dir := t.TempDir()
+	l := launch(t, at(dir)) // the name of a folder: cannot be written, whoever runs the test
+	requireCode(t, (<-l.opened).Err, messages.CodeStorage)
+	_, err := l.Append(t.Context(), event("x"))
+	requireCode(t, err, messages.CodeStorage)
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_RDONLY, ""); err != nil {
+		t.Logf("cannot mount a tmpfs: %v", err)
+		return
+	}
+	t.Cleanup(func() { require.NoError(t, syscall.Unmount(dir, 0)) })
+	l = launch(t, at(filepath.Join(dir, "ledger.db")))
+	requireCode(t, (<-l.opened).Err, messages.CodeStorage)
+}

@@ -54,9 +54,10 @@ func (c *guardConn) checkText(query string) (sqlText, error) {
 		return sqlText{}, err
 	}
 	text := scanSQL(query)
-	if text.rollback {
-		// Also as a conflict clause, or in a trigger: it would roll back the neighbours in the batch.
-		return text, &messages.Error{Code: messages.CodeSQL, Key: c.g.fail.key, Message: "a statement cannot roll the transaction back"}
+	if text.refused != "" {
+		// ROLLBACK as a conflict clause, or in a trigger, would roll back the neighbours in the batch;
+		// a constraint that is deferred would fail only at their common commit.
+		return text, &messages.Error{Code: messages.CodeSQL, Key: c.g.fail.key, Message: text.refused + " is not allowed: it would concern other transactions too"}
 	}
 	return text, nil
 }

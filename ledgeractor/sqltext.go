@@ -10,9 +10,9 @@ import (
 // sqlText is what can be said about SQL without understanding it. The authorizer is what keeps a
 // statement from doing harm; this only makes for early and clear refusals.
 type sqlText struct {
-	first    string // the first word, in upper case; "" if there is no statement
-	several  bool   // there is more than one statement (a trigger's body counts)
-	rollback bool   // the word ROLLBACK occurs outside of strings and comments
+	first   string // the first word, in upper case; "" if there is no statement
+	several bool   // there is more than one statement (a trigger's body counts)
+	refused string // a word outside of strings and comments that application code may not use
 }
 
 // isRead reports whether a single statement can only read, by its first word.
@@ -69,7 +69,9 @@ func scanSQL(query string) sqlText {
 			if t.first == "" {
 				t.first = strings.ToUpper(word)
 			}
-			t.rollback = t.rollback || strings.EqualFold(word, "ROLLBACK")
+			if strings.EqualFold(word, "ROLLBACK") || strings.EqualFold(word, "DEFERRED") {
+				t.refused = strings.ToUpper(word)
+			}
 			continue
 		default:
 			i++

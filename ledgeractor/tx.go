@@ -13,8 +13,10 @@ import (
 // every statement and row iterator taken from it, lives until its function returns or the deadline
 // passes; after that they fail with CodeClosed. It is for one goroutine at a time: an overlapping
 // use fails with CodeInvalidArgument. Statements cannot begin or end transactions, attach files,
-// change settings, create temporary objects, or touch the ledger's own tables: those fail with
-// CodeSQL.
+// change settings, create temporary objects, or touch the ledger's own tables (but they may index
+// and reference events). Since transactions share commits, the words ROLLBACK and DEFERRED are
+// refused: conflicts cannot roll back more than their statement, and constraints are checked at each
+// statement. All of those fail with CodeSQL.
 //
 // While the fence is closed each method, and each step of an open iterator, fails with CodeFenced.
 type Tx struct {
