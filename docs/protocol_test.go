@@ -1,0 +1,180 @@
+package docs
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/actors"
+	"github.com/leasehold/leasehold/cmd/node/config"
+	"github.com/leasehold/leasehold/messages"
+	"github.com/leasehold/leasehold/messages/planted"
+	"github.com/leasehold/leasehold/stores/dir"
+)
+
+var exampleKey = messages.Key{Org: "acme", Tenant: "t-3129611eac9be1d5994a2b216b06ed27"}
+
+// twoEpochs lets a real node serve a tenant at epochs 1 and 2, and returns what the durable store
+// holds then, by name below the tenant's prefix. stateRoot is where the node's files are.
+func twoEpochs(t *testing.T) (objects map[string][]byte, stateRoot string) {
+	t.Helper()
+	stateRoot = t.TempDir()
+	ctx := t.Context()
+	node, err := actors.Start(ctx, actors.Config{NodeName: "node-a", StateRoot: stateRoot, Log: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	tenant, err := node.Tenant(ctx, exampleKey.Org, exampleKey.Tenant)
+	require.NoError(t, err)
+	for range 2 {
+		_, err = tenant.Append(ctx, messages.Event{Kind: "trip.logged", Payload: []byte(`{"km":12}`)})
+		require.NoError(t, err)
+		_, err = tenant.Snapshot(ctx)
+		require.NoError(t, err)
+	}
+	require.NoError(t, tenant.Handoff(ctx))
+	_, err = tenant.Append(ctx, messages.Event{Kind: "trip.logged"})
+	require.NoError(t, err)
+	require.NoError(t, node.Shutdown(context.Background()))
+
+	store, err := dir.Open(ctx, dir.Config{Root: filepath.Join(stateRoot, "durable")})
+	require.NoError(t, err)
+	names, err := store.List(ctx, exampleKey.Prefix())
+	require.NoError(t, err)
+	objects = map[string][]byte{}
+	for _, name := range names {
+		data, ok, err := store.Get(ctx, name)
+		require.NoError(t, err)
+		require.True(t, ok)
+		objects[strings.TrimPrefix(name, exampleKey.Prefix())] = data
+	}
+	require.NoError(t, store.Close())
+	return objects, stateRoot
+}
+
+// The names and the fields in protocol.md are those that a node writes, in their order; numbers are
+// numbers; and so is what it says about the image.
+func TestProtocol_TheFormatIsWhatANodeWrites(t *testing.T) {
+	objects, stateRoot := twoEpochs(t)
+	var names []string
+	for name := range objects {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, want := range []string{"e00000001/base.json", "e00000001/inc-000001.ltx", "e00000001/snap-000002.db", "e00000001/snap-000002.json",
+		"e00000001/snap-000003.json", "e00000002/base.json", "e00000002/snap-000001.db", "e00000002/snap-000001.json"} {
+		require.Contains(t, names, want)
+	}
+	examples := 0
+	for _, s := range snippets(t, "docs/protocol.md") {
+		if s.lang != "json" {
+			continue
+		}
+		examples++
+		name := map[string]string{
+			"example: base": "e00000002/base.json", "example: manifest": "e00000001/snap-000002.json", "example: seal": "e00000001/snap-000003.json",
+		}[s.marker]
+		require.NotEmpty(t, name, s.marker)
+		require.Equal(t, shape(t, objects[name]), shape(t, []byte(s.text)), "%s is not what a node writes: %s", s.marker, objects[name])
+		require.NotContains(t, string(objects[name]), "\n")
+		require.Less(t, len(objects[name]), 1000)
+		// Each field is explained.
+		doc := read(t, "docs/protocol.md")
+		for _, field := range regexp.MustCompile(`"(\w+)":`).FindAllStringSubmatch(s.text, -1) {
+			require.Contains(t, doc, "`"+field[1]+"`")
+		}
+	}
+	require.Equal(t, 3, examples)
+
+	image := objects["e00000001/snap-000002.db"]
+	require.Equal(t, "SQLite format 3\x00", string(image[:16]))
+	require.Equal(t, []byte{2, 2}, image[18:20], "the header says WAL mode")
+	require.Equal(t, uint32(0x4c484c44), binary.BigEndian.Uint32(image[68:72]))
+	leases, err := os.ReadFile(filepath.Join(stateRoot, "leases.db"))
+	require.NoError(t, err)
+	require.Equal(t, uint32(0x4c484c53), binary.BigEndian.Uint32(leases[68:72]))
+	require.Equal(t, uint32(1), binary.BigEndian.Uint32(leases[60:64]))
+}
+
+// shape is the fields of a JSON object in their order, with the types of their values; the values of
+// kind and version count too.
+func shape(t *testing.T, data []byte) (out []string) {
+	t.Helper()
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	var last string
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		require.NoError(t, err)
+		word := ""
+		switch v := token.(type) {
+		case json.Delim:
+			word = v.String()
+		case json.Number:
+			word = "number"
+		case string:
+			// Whether it is a field or a value only the order tells; fields and kinds have these shapes.
+			if word = "text"; regexp.MustCompile(`^[a-z_]+[0-9]*$`).MatchString(v) && len(v) < 20 {
+				word = v
+			}
+		}
+		if last == "version" {
+			word = token.(json.Number).String()
+		}
+		out, last = append(out, word), word
+	}
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, file))
+	require.NoError(t, err)
+	return string(text)
+}
+
+// Every rule that can be left out stands in protocol.md with its name.
+func TestProtocol_NamesEveryPlantedFault(t *testing.T) {
+	doc := read(t, "docs/protocol.md")
+	for _, f := range planted.All() {
+		require.Contains(t, doc, "`"+f.String()+"`")
+	}
+}
+
+// Every setting of a node stands in operations.md, and every metric that it shows; and no others.
+func TestOperations_NamesEverySettingAndMetric(t *testing.T) {
+	doc := read(t, "docs/operations.md")
+	for _, name := range config.Names() {
+		require.Contains(t, doc, "`"+name+"`", "a setting")
+	}
+	r := newRunner(t)
+	node := r.start(t, t.TempDir(), "go run ./cmd/node run")
+	defer node.stop(t)
+	post(t, node.address+"/v1/orgs/acme/tenants/"+string(exampleKey.Tenant)+"/events", `{"kind":"a"}`)
+	resp, err := http.Get(node.address + "/metrics")
+	require.NoError(t, err)
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	shown := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^# TYPE (leasehold_\w+) `).FindAllStringSubmatch(string(text), -1) {
+		shown[m[1]] = true
+		require.Contains(t, doc, "`"+m[1], "a metric")
+	}
+	for _, m := range regexp.MustCompile("`(leasehold_\\w+)").FindAllStringSubmatch(doc, -1) {
+		require.Contains(t, shown, m[1], "no node shows this metric")
+	}
+}
