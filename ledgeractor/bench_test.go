@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -15,6 +16,7 @@ import (
 	"github.com/mattn/go-sqlite3"
 	"github.com/stretchr/testify/require"
 
+	"github.com/leasehold/leasehold/actors/mailbox"
 	"github.com/leasehold/leasehold/ledgeractor"
 	"github.com/leasehold/leasehold/messages"
 )
@@ -136,10 +138,15 @@ func BenchmarkIdle(b *testing.B) {
 		require.NoError(b, err)
 		return pages * int64(os.Getpagesize())
 	}
+	dir := b.TempDir()
+	system := mailbox.NewSystem(slog.New(slog.DiscardHandler))
 	before := resident()
-	for b.Loop() {
-		_, err := start(b).Append(context.Background(), event("x"))
+	for i := 0; b.Loop(); i++ {
+		actor := ledgeractor.New(ledgeractor.Config{Path: filepath.Join(dir, fmt.Sprint(i)), Key: testKey, Fence: held{}}, nil)
+		_, err := actor.Handle(system.Spawn(actor)).Append(context.Background(), event("x"))
 		require.NoError(b, err)
 	}
+	b.StopTimer()
 	b.ReportMetric(float64(resident()-before)/float64(b.N)/1024, "KiB/ledger")
+	require.NoError(b, system.Shutdown(context.Background()))
 }
