@@ -46,7 +46,8 @@ func FuzzDecodeBase(f *testing.F) {
 
 func FuzzDecodeManifest(f *testing.F) {
 	for _, s := range []string{`{"kind":"manifest","version":1,"key":"` + testKey.String() + `","epoch":3,"snapshot":7,"size":1,"sha256":"` + hash0 + `","time":"2026-11-29T12:00:00Z"}`,
-		`{"kind":"seal","version":1,"key":"` + testKey.String() + `","epoch":3,"by":4}`, `{"kind":"manifest","version":1,"increment":1}`, `[]`, `{"kind":"manifest","time":"99999"}`} {
+		`{"kind":"seal","version":1,"key":"` + testKey.String() + `","epoch":3,"by":4}`, `{"kind":"manifest","version":1,"increment":1}`, `[]`, `{"kind":"manifest","time":"99999"}`,
+		`{"kind":"manifest","version":1,"key":"` + testKey.String() + `","epoch":3,"snapshot":7,"size":1,"sha256":"` + hash0 + `","base":{"epoch":3}}`} {
 		f.Add([]byte(s))
 	}
 	o := messages.Object{Key: testKey, Epoch: 3, Kind: messages.ObjectManifest, Number: 7}
@@ -55,6 +56,7 @@ func FuzzDecodeManifest(f *testing.F) {
 		typed(t, o, err)
 		if err == nil && !sealed {
 			require.Equal(t, o.Number, m.Snapshot)
+			require.Less(t, m.Base.Epoch, m.Epoch)
 			require.Positive(t, m.Size)
 			require.Len(t, m.SHA256, 64)
 			require.Equal(t, strings.ToLower(m.SHA256), m.SHA256)
@@ -65,6 +67,7 @@ func FuzzDecodeManifest(f *testing.F) {
 func FuzzSeal(f *testing.F) {
 	f.Add([]byte(`{"kind":"seal","version":1,"key":"`+testKey.String()+`","epoch":3,"by":4}`), uint64(3), uint64(9))
 	f.Add([]byte("LTX1\x00\x00"), uint64(1), uint64(2))
+	f.Add([]byte{}, uint64(3), uint64(3))
 	f.Fuzz(func(t *testing.T, data []byte, epoch, by uint64) {
 		o := messages.Object{Key: testKey, Epoch: epoch, Kind: messages.ObjectIncrement, Number: 1}
 		isSeal(o, data)
