@@ -9,9 +9,9 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -59,7 +59,7 @@ type service struct {
 	server *api.Server
 	url    string
 	client *http.Client
-	log    *bytes.Buffer
+	log    *logBuffer
 	token  string
 }
 
@@ -80,8 +80,8 @@ const (
 
 func (s *shared) start(t *testing.T, name string, change ...func(*setup)) *service {
 	t.Helper()
-	log := &bytes.Buffer{}
-	logger := slog.New(slog.NewJSONHandler(&lockedWriter{w: log, lock: make(chan struct{}, 1)}, nil))
+	log := &logBuffer{}
+	logger := slog.New(slog.NewJSONHandler(log, nil))
 	cfg := setup{
 		api: api.Config{Leases: s.leases, Durable: s.durable, OrgKeys: map[messages.OrgID][]byte{"acme": orgKey}, MaxBody: 4 << 20, Log: logger},
 		node: actors.Config{
@@ -112,16 +112,22 @@ func (s *shared) start(t *testing.T, name string, change ...func(*setup)) *servi
 	return out
 }
 
-// lockedWriter is a log that is written by many goroutines.
-type lockedWriter struct {
-	w    io.Writer
-	lock chan struct{}
+// logBuffer is a log that many goroutines write.
+type logBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
 }
 
-func (l *lockedWriter) Write(p []byte) (int, error) {
-	l.lock <- struct{}{}
-	defer func() { <-l.lock }()
-	return l.w.Write(p)
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 // commands are an application's.
@@ -236,6 +242,21 @@ func (s *service) post(path, body string, change ...func(*http.Request)) answer 
 	return s.do(http.MethodPost, path, body, change...)
 }
 
+// until asks again and again, up to ten seconds: for what depends on a lease's real time.
+func (s *service) until(ok func() bool) {
+	s.t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(10 * time.Second)
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			s.t.Fatal("it did not happen within ten seconds")
+		}
+	}
+}
+
 func header(name, value string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Add(name, value) }
 }
@@ -261,10 +282,4 @@ func refused(t *testing.T, a answer, status int, code messages.Code) *messages.E
 	require.NoError(t, json.Unmarshal(a.body, e), "%s", a.body)
 	require.Equal(t, code, e.Code, "%s", a.body)
 	return e
-}
-
-func write(t *testing.T, path, text string) string {
-	t.Helper()
-	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-	return path
 }
