@@ -11,48 +11,85 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// runner runs snippets. Each shell snippet gets an empty working folder. `go run PKG` builds the
-// package once and runs it there, instead of in the repository, where its files would stay.
+// runner runs snippets. Each shell snippet gets an empty working folder. `go run PKG` runs the package
+// there, from a program that was built once, instead of in the repository, where its files would stay.
 type runner struct {
 	repo string // absolute
 	bin  string // built programs
 }
 
-func newRunner(t *testing.T) *runner {
-	t.Helper()
+// programs are the packages that documents run.
+var programs = regexp.MustCompile(`go run (\./\S+)`)
+
+// built is the folder of the programs, made by TestMain.
+var built = sync.OnceValues(func() (runner, error) {
 	repo, err := filepath.Abs(root)
+	if err != nil {
+		return runner{}, err
+	}
+	r := runner{repo: repo, bin: filepath.Join(binFolder, "bin") + "/"}
+	files, err := documents()
+	if err != nil {
+		return r, err
+	}
+	args := []string{"build", "-o", r.bin}
+	for _, file := range append(files, "Makefile") {
+		text, err := os.ReadFile(filepath.Join(root, file))
+		if err != nil {
+			return r, err
+		}
+		for _, m := range programs.FindAllStringSubmatch(strings.ReplaceAll(string(text), "$(GO)", "go"), -1) {
+			if m[1] != "./drill" && !slices.Contains(args, m[1]) {
+				args = append(args, m[1])
+			}
+		}
+	}
+	cmd := exec.Command("go", args...)
+	cmd.Dir = repo
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return r, fmt.Errorf("%w: %s", err, out)
+	}
+	return r, nil
+})
+
+// binFolder is a temporary folder.
+var binFolder string
+
+func newRunner(t *testing.T) runner {
+	t.Helper()
+	r, err := built()
 	require.NoError(t, err)
-	return &runner{repo: repo, bin: t.TempDir()}
+	return r
 }
 
 // prelude is what stands before every snippet.
 const prelude = `set -e
 go() {
   if [ "$1" != run ]; then command go "$@"; return; fi
-  pkg=$2; shift 2
-  built="$BIN/$(echo "$pkg" | tr -c 'a-z\n' _)"
-  [ -x "$built" ] || (cd "$REPO" && command go build -o "$built" "$pkg") || return
-  $EXEC "$built" "$@"
+  program="$BIN$(basename "$2")"; shift 2
+  $EXEC "$program" "$@"
 }
 `
 
-func (r *runner) command(t *testing.T, folder, script string, env ...string) *exec.Cmd {
+func (r runner) command(t *testing.T, folder, script string, env ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", prelude+script)
 	cmd.Dir = folder
-	cmd.Env = append(os.Environ(), "BIN="+r.bin, "REPO="+r.repo, "LEASEHOLD_LISTEN=127.0.0.1:0", "LEASEHOLD_SHUTDOWN_LINGER=1ms")
+	cmd.Env = append(os.Environ(), "BIN="+r.bin, "LEASEHOLD_LISTEN=127.0.0.1:0", "LEASEHOLD_SHUTDOWN_LINGER=1ms")
 	cmd.Env = append(cmd.Env, env...)
 	return cmd
 }
 
-func (r *runner) shell(t *testing.T, s snippet) {
+func (r runner) shell(t *testing.T, s snippet) {
 	switch {
 	case strings.HasPrefix(s.marker, "test: long running"):
 		r.longRunning(t, strings.Split(strings.TrimSpace(s.text), "\n"))
@@ -85,7 +122,7 @@ func (r *runner) shell(t *testing.T, s snippet) {
 
 // run runs a snippet to its end. Lines that begin with "#> " are what it must print; … stands for
 // anything within a line.
-func (r *runner) run(t *testing.T, folder, script string, env ...string) {
+func (r runner) run(t *testing.T, folder, script string, env ...string) {
 	t.Helper()
 	var want []string
 	for line := range strings.Lines(script) {
@@ -104,7 +141,7 @@ func (r *runner) run(t *testing.T, folder, script string, env ...string) {
 }
 
 // recipe returns what make would run for "make TARGET".
-func (r *runner) recipe(t *testing.T, line string) string {
+func (r runner) recipe(t *testing.T, line string) string {
 	t.Helper()
 	words := strings.Fields(line)
 	require.Equal(t, "make", words[0])
@@ -116,7 +153,7 @@ func (r *runner) recipe(t *testing.T, line string) string {
 }
 
 // longRunning starts every line, waits until each listens, and ends them with SIGTERM.
-func (r *runner) longRunning(t *testing.T, lines []string) {
+func (r runner) longRunning(t *testing.T, lines []string) {
 	t.Helper()
 	folder := t.TempDir()
 	var nodes []*process
@@ -136,7 +173,7 @@ type process struct {
 	errs    *bytes.Buffer
 }
 
-func (r *runner) start(t *testing.T, folder, line string) *process {
+func (r runner) start(t *testing.T, folder, line string) *process {
 	t.Helper()
 	p := &process{cmd: r.command(t, folder, line, "EXEC=exec"), errs: &bytes.Buffer{}}
 	p.cmd.Stderr = p.errs
@@ -172,7 +209,7 @@ func post(t *testing.T, url, body string) []byte {
 }
 
 // yaml gives a configuration file to `node config`.
-func (r *runner) yaml(t *testing.T, s snippet) {
+func (r runner) yaml(t *testing.T, s snippet) {
 	require.Equal(t, "test: a configuration file that `node config` must accept", s.marker)
 	folder := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "node.yaml"), []byte(s.text), 0o600))
@@ -180,7 +217,7 @@ func (r *runner) yaml(t *testing.T, s snippet) {
 }
 
 // golang compares a whole program with its file, or compiles a piece of one.
-func (r *runner) golang(t *testing.T, s snippet) {
+func (r runner) golang(t *testing.T, s snippet) {
 	if file, ok := strings.CutPrefix(s.marker, "test: must be "); ok {
 		want, err := os.ReadFile(filepath.Join(root, file))
 		require.NoError(t, err)
@@ -221,7 +258,15 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	os.Exit(func() int {
+		var err error
+		if binFolder, err = os.MkdirTemp("", "leasehold-docs-"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer func() { _ = os.RemoveAll(binFolder) }()
+		return m.Run()
+	}())
 }
 
 // curls returns folders with a program named curl: ours, and the real one if there is one.
