@@ -275,7 +275,7 @@ func curls(t *testing.T) []string {
 	folder := t.TempDir()
 	self, err := os.Executable()
 	require.NoError(t, err)
-	script := fmt.Sprintf("#!/bin/sh\n%s=1 exec '%s' \"$@\"\n", curlEnv, self)
+	script := fmt.Sprintf("#!/bin/sh\nGORACE=atexit_sleep_ms=0 %s=1 exec '%s' \"$@\"\n", curlEnv, self)
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "curl"), []byte(script), 0o700))
 	folders := []string{folder}
 	if real, err := exec.LookPath("curl"); err == nil {

@@ -133,7 +133,7 @@ func nodeProcess(t *testing.T, root string) (*exec.Cmd, string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "run", "--node-name=n", "--state-root="+root, "--listen=127.0.0.1:0", "--ttl=1s",
 		"--snapshot-every=1h", "--shutdown-linger=1ms")
-	cmd.Env = append(os.Environ(), nodeEnv+"=1")
+	cmd.Env = append(os.Environ(), nodeEnv+"=1", "GORACE=atexit_sleep_ms=0") // by default a race build sleeps at its end
 	stdout, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
