@@ -181,7 +181,10 @@ func (s *supervisor) find(self *mailbox.Self, m find) {
 	s.entries[m.key], s.byRef[act.ref] = act, act
 	s.node.active.Store(m.key, act)
 	s.node.metrics.open.Set(float64(len(s.entries)))
-	act.ref.Send(await{m})
+	if !act.ref.Send(await{m}) {
+		// It has failed and ended before this goroutine came back from Spawn.
+		m.reply <- found{wait: act.ref.Done()}
+	}
 }
 
 // purge drops the activations that have ended and whose Terminated is still on its way.
