@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -176,5 +177,25 @@ func TestOperations_NamesEverySettingAndMetric(t *testing.T) {
 	}
 	for _, m := range regexp.MustCompile("`(leasehold_\\w+)").FindAllStringSubmatch(doc, -1) {
 		require.Contains(t, shown, m[1], "no node shows this metric")
+	}
+}
+
+// Decision records are numbered without a gap and have their three parts.
+func TestDecisions(t *testing.T) {
+	files, err := filepath.Glob("decisions/*.md")
+	require.NoError(t, err)
+	for i, file := range files {
+		require.Regexp(t, fmt.Sprintf(`^%04d-[a-z-]+\.md$`, i+1), filepath.Base(file))
+		require.Regexp(t, fmt.Sprintf(`(?s)\A# %d\. .+\n## Context\n.+\n## Decision\n.+\n## Consequences\n`, i+1), read(t, "docs/"+file))
+	}
+}
+
+// What testing.md and the README say about make is there.
+func TestMakeTargets(t *testing.T) {
+	makefile := read(t, "Makefile")
+	for _, file := range []string{"docs/testing.md", "docs/operations.md", "README.md"} {
+		for _, m := range regexp.MustCompile("`make ([a-z]+)`").FindAllStringSubmatch(read(t, file), -1) {
+			require.Regexp(t, `(?m)^`+m[1]+`:.*## `, makefile, "make %s", m[1])
+		}
 	}
 }
