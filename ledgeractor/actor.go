@@ -44,6 +44,7 @@ type Actor struct {
 // shared is what the actor and its handles have in common.
 type shared struct {
 	queued   atomic.Int64 // requests in the mailbox
+	taken    atomic.Uint64
 	version  atomic.Uint64
 	events   atomic.Int64
 	lastSeq  atomic.Int64

@@ -56,9 +56,7 @@ func TestOneMemberOfABatchFailsAlone(t *testing.T) {
 	}
 	results := make(chan result, 10)
 	run := func(name string, f func(*ledgeractor.Tx) error) {
-		queued := l.Status().Queued
-		go func() { results <- result{name, l.Run(context.Background(), f)} }()
-		l.awaitQueued(queued + 1)
+		l.taking(1, func() { results <- result{name, l.Run(context.Background(), f)} })
 	}
 	insert := func(tx *ledgeractor.Tx, body string) error {
 		_, err := tx.ExecContext(tx.Context(), "INSERT INTO notes (body) VALUES (?)", body)
@@ -110,9 +108,8 @@ func TestACallerThatGaveUpBeforeItsTurnHasDoneNothing(t *testing.T) {
 	release := l.hold()
 	ctx, cancel := context.WithCancel(t.Context())
 	results := make(chan error, 2)
-	go func() { _, err := l.Append(ctx, event("never")); results <- err }()
-	go func() { results <- l.Run(ctx, func(*ledgeractor.Tx) error { t.Error("ran"); return nil }) }()
-	l.awaitQueued(2)
+	l.taking(2, func() { _, err := l.Append(ctx, event("never")); results <- err },
+		func() { results <- l.Run(ctx, func(*ledgeractor.Tx) error { t.Error("ran"); return nil }) })
 	cancel()
 	for range 2 {
 		err := <-results
@@ -200,15 +197,14 @@ func TestAWriteThatMustBeInterruptedTakesItsBatchWithItHonestly(t *testing.T) {
 	culprit := make(chan error, 1)
 	inside := make(chan error, 1)
 	running := make(chan struct{})
-	go func() {
+	l.taking(1, func() {
 		culprit <- l.Run(ctx, func(tx *ledgeractor.Tx) error {
 			close(running)
 			_, err := tx.ExecContext(tx.Context(), "INSERT INTO notes (body) "+endless)
 			inside <- err
 			return nil // it swallows the error
 		})
-	}()
-	l.awaitQueued(4)
+	})
 	go release() // what held the actor is in the same batch
 	<-running
 	cancel()

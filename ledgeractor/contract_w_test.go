@@ -356,17 +356,15 @@ func TestRequestsWaitUntilTheLedgerIsOpen(t *testing.T) {
 	require.False(t, l.Status().Open)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancelled := make(chan error, 3)
-	go func() { _, err := l.Query(ctx, "SELECT 1"); cancelled <- err }()
-	go func() { _, err := l.Append(ctx, event("x")); cancelled <- err }()
-	go func() { _, err := l.Cut(ctx); cancelled <- err }()
-	l.awaitQueued(1)
+	l.taking(1, func() { _, err := l.Query(ctx, "SELECT 1"); cancelled <- err },
+		func() { _, err := l.Append(ctx, event("x")); cancelled <- err },
+		func() { _, err := l.Cut(ctx); cancelled <- err })
 	cancel()
 	for range 3 {
 		requireCode(t, <-cancelled, messages.CodeCanceled)
 	}
 	early := make(chan error, 1)
-	go func() { _, err := l.Append(t.Context(), event("early")); early <- err }()
-	l.awaitQueued(2)
+	l.taking(1, func() { _, err := l.Append(t.Context(), event("early")); early <- err })
 	close(gate)
 	require.NoError(t, <-early)
 	require.Equal(t, []string{"early"}, l.kinds())

@@ -50,16 +50,25 @@ func (c *guardConn) enter(ctx context.Context) (*Tx, error) {
 }
 
 func (c *guardConn) checkText(query string) (sqlText, error) {
-	if err := checkSQL(query, c.g.cfg.Limits.MaxSQLBytes); err != nil {
-		return sqlText{}, err
+	text, err := checkSQL(query, c.g.cfg.Limits.MaxSQLBytes)
+	if err != nil {
+		return text, err
 	}
-	text := scanSQL(query)
 	if text.refused != "" {
 		// ROLLBACK as a conflict clause, or in a trigger, would roll back the neighbours in the batch;
 		// a constraint that is deferred would fail only at their common commit.
 		return text, &messages.Error{Code: messages.CodeSQL, Key: c.g.fail.key, Message: text.refused + " is not allowed: it would concern other transactions too"}
 	}
 	return text, nil
+}
+
+// checkSingle is checkText for what takes one statement only.
+func (c *guardConn) checkSingle(query string) (sqlText, error) {
+	text, err := c.checkText(query)
+	if err == nil && text.several {
+		err = &messages.Error{Code: messages.CodeSQL, Key: c.g.fail.key, Message: "only one statement is allowed here; ExecContext takes several"}
+	}
+	return text, err
 }
 
 // ExecContext implements driver.ExecerContext.
@@ -82,7 +91,7 @@ func (c *guardConn) ExecContext(ctx context.Context, query string, args []driver
 
 // QueryContext implements driver.QueryerContext.
 func (c *guardConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	text, err := c.checkText(query)
+	text, err := c.checkSingle(query)
 	if err != nil {
 		return nil, err
 	}
@@ -92,10 +101,9 @@ func (c *guardConn) QueryContext(ctx context.Context, query string, args []drive
 	if err != nil {
 		return nil, err
 	}
-	write := text.several || !text.isRead()
-	ctx, release := tx.statementContext(ctx, write)
-	c.g.wrote = c.g.wrote || write
-	raw, err := c.g.raw.QueryContext(ctx, query, args)
+	ctx, release := tx.statementContext(ctx, !text.isRead())
+	c.g.wrote = c.g.wrote || !text.isRead()
+	raw, err := c.g.raw.QueryContext(ctx, query[:text.end], args)
 	if err != nil {
 		release()
 		return nil, c.g.failed(err)
@@ -105,12 +113,9 @@ func (c *guardConn) QueryContext(ctx context.Context, query string, args []drive
 
 // PrepareContext implements driver.ConnPrepareContext.
 func (c *guardConn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
-	text, err := c.checkText(query)
+	text, err := c.checkSingle(query)
 	if err != nil {
 		return nil, err
-	}
-	if text.several && text.first != "CREATE" {
-		return nil, &messages.Error{Code: messages.CodeSQL, Key: c.g.fail.key, Message: "only one statement can be prepared"}
 	}
 	c.g.mu.Lock()
 	defer c.g.mu.Unlock()
@@ -118,7 +123,7 @@ func (c *guardConn) PrepareContext(ctx context.Context, query string) (driver.St
 	if err != nil {
 		return nil, err
 	}
-	raw, err := c.g.raw.PrepareContext(ctx, query)
+	raw, err := c.g.raw.PrepareContext(ctx, query[:text.end])
 	if err != nil {
 		return nil, c.g.failed(err)
 	}

@@ -32,6 +32,7 @@ type Status struct {
 	Open     bool   // opened, not closed, not corrupt
 	Draining bool   // new work is refused
 	Queued   int    // requests that wait for the actor
+	Requests uint64 // writes that were taken into the mailbox so far
 	Readers  int    // read-only connections that are open
 	LastSeq  int64  // of the last committed event
 	Events   int64  // committed rows in events
@@ -158,7 +159,8 @@ func (h *Handle) Version() uint64 { return h.shared.version.Load() }
 // Status returns the ledger's state. It never blocks.
 func (h *Handle) Status() Status {
 	s := Status{
-		Draining: h.shared.draining.Load(), Queued: int(h.shared.queued.Load()), Readers: h.shared.readers.count(),
+		Draining: h.shared.draining.Load(), Queued: int(h.shared.queued.Load()),
+		Requests: h.shared.taken.Load(), Readers: h.shared.readers.count(),
 		LastSeq: h.shared.lastSeq.Load(), Events: h.shared.events.Load(), Version: h.Version(), Err: h.usable(),
 	}
 	select {

@@ -217,17 +217,20 @@ func payload(format string, args ...any) json.RawMessage {
 func (l *ledger) queue(n int) <-chan error {
 	results := make(chan error, n)
 	for i := range n {
-		queued := l.Status().Queued
-		go func() {
+		l.taking(1, func() {
 			_, err := l.Append(context.Background(), event(fmt.Sprint("queued ", i)))
 			results <- err
-		}()
-		l.awaitQueued(queued + 1)
+		})
 	}
 	return results
 }
 
-// awaitQueued waits until the mailbox holds n requests.
-func (l *ledger) awaitQueued(n int) {
-	require.Eventually(l.t, func() bool { return l.Status().Queued >= n }, 10*time.Second, 100*time.Microsecond)
+// taking runs calls, each on a goroutine, and waits until the mailbox has taken n requests of them.
+func (l *ledger) taking(n uint64, calls ...func()) {
+	l.t.Helper()
+	n += l.Status().Requests
+	for _, call := range calls {
+		go call()
+	}
+	require.Eventually(l.t, func() bool { return l.Status().Requests >= n }, 10*time.Second, 100*time.Microsecond)
 }

@@ -107,23 +107,20 @@ func (h *Handle) each(ctx context.Context, raw *sqlite3.SQLiteConn, query string
 	}
 }
 
-// checkRead refuses what cannot be a single plain read, before SQLite sees it.
-func checkRead(query string, limit int) error {
-	if err := checkSQL(query, limit); err != nil {
-		return err
+// checkRead refuses what cannot be a single plain read, before SQLite sees it, and returns the
+// statement alone.
+func checkRead(query string, limit int) (string, error) {
+	text, err := checkSQL(query, limit)
+	if err == nil && text.several {
+		err = &messages.Error{Code: messages.CodeReadOnly, Message: "only one statement is allowed"}
 	}
-	switch text := scanSQL(query); {
-	case text.several:
-		return &messages.Error{Code: messages.CodeReadOnly, Message: "only one statement is allowed"}
-	case text.first == "":
-		return &messages.Error{Code: messages.CodeSQL, Message: "there is no statement"}
-	}
-	return nil
+	return query[:text.end], err
 }
 
 // query implements Handle.Query.
 func (h *Handle) query(ctx context.Context, query string, args []any) (*Result, error) {
-	if err := checkRead(query, h.cfg.Limits.MaxSQLBytes); err != nil {
+	query, err := checkRead(query, h.cfg.Limits.MaxSQLBytes)
+	if err != nil {
 		return nil, err
 	}
 	bound, err := bind(args)

@@ -263,7 +263,7 @@ func TestIdleReadersAreClosed(t *testing.T) {
 
 func FuzzQuery(f *testing.F) {
 	for _, seed := range []string{"SELECT 1", "DELETE FROM events", "SELECT 1; DROP TABLE notes", "PRAGMA journal_mode=DELETE", "WITH a AS (SELECT 1) INSERT INTO notes SELECT 1,2 FROM a",
-		"VACUUM", "SELECT '\x00", "EXPLAIN QUERY PLAN SELECT * FROM events", "SELECT json('[[', 1)", "SELECT * FROM pragma_table_info('events')", "ATTACH 'x' AS y", "SELECT $a(';'), [;]"} {
+		"VACUUM", "SELECT '\x00", "EXPLAIN QUERY PLAN SELECT * FROM events", "SELECT json('[[', 1)", "SELECT * FROM pragma_table_info('events')", "ATTACH 'x' AS y", " \v", "SELECT $a(';'), [;]"} {
 		f.Add(seed)
 	}
 	l := start(f, table, limits(ledgeractor.Limits{QueryTimeout: 100 * time.Millisecond}))

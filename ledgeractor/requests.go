@@ -128,6 +128,7 @@ func (h *Handle) write(ctx context.Context, r *request) error {
 		h.shared.queued.Add(-1)
 		return closedError(h.cfg.Key)
 	}
+	h.shared.taken.Add(1)
 	return h.await(ctx, &r.ask)
 }
 

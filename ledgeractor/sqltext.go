@@ -11,6 +11,7 @@ import (
 // statement from doing harm; this only makes for early and clear refusals.
 type sqlText struct {
 	first   string // the first word, in upper case; "" if there is no statement
+	end     int    // where the first statement ends, without its semicolon
 	several bool   // there is more than one statement (a trigger's body counts)
 	refused string // a word outside of strings and comments that application code may not use
 }
@@ -20,20 +21,27 @@ func (t sqlText) isRead() bool {
 	return t.first == "SELECT" || t.first == "VALUES" || t.first == "EXPLAIN"
 }
 
-// checkSQL refuses text that SQLite would cut short or misread.
-func checkSQL(query string, limit int) error {
+// checkSQL scans text, and refuses what SQLite would cut short or misread.
+func checkSQL(query string, limit int) (sqlText, error) {
 	switch {
 	case len(query) > limit:
-		return &messages.Error{Code: messages.CodeTooLarge, Message: "the SQL text is over its limit"}
+		return sqlText{}, &messages.Error{Code: messages.CodeTooLarge, Message: "the SQL text is over its limit"}
 	case !utf8.ValidString(query) || strings.IndexByte(query, 0) >= 0:
-		return invalid("the SQL text is not valid UTF-8 without NUL")
+		return sqlText{}, invalid("the SQL text is not valid UTF-8 without NUL")
 	}
-	return nil
+	text := scanSQL(query)
+	// Every statement begins with a letter. That there is one matters: the driver crashes when a
+	// statement that was prepared from nothing is stepped.
+	if text.first == "" || text.first[0] < 'A' || text.first[0] > 'Z' {
+		return text, &messages.Error{Code: messages.CodeSQL, Message: "there is no statement"}
+	}
+	return text, nil
 }
 
 // scanSQL splits text into words as SQLite's tokenizer does, as far as quotes and comments go.
 func scanSQL(query string) sqlText {
 	var t sqlText
+	t.end = len(query)
 	ended := false // a semicolon was seen after the first statement
 	for i := 0; i < len(query); {
 		c := query[i]
@@ -48,7 +56,9 @@ func scanSQL(query string) sqlText {
 			i = after(query, i+2, "*/")
 			continue
 		case c == ';':
-			ended = t.first != ""
+			if t.first != "" && !ended {
+				ended, t.end = true, i
+			}
 			i++
 			continue
 		}

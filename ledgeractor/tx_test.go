@@ -128,6 +128,40 @@ func TestALedgerIsNotCalledFromInsideItsOwnTransaction(t *testing.T) {
 	}))
 }
 
+// The driver crashes when a statement prepared from nothing is stepped: found by FuzzQuery.
+func TestThereMustBeAStatement(t *testing.T) {
+	l := start(t)
+	for _, nothing := range []string{"", " ", ";", " \v", "\v", "\ufeff", "\ufeffSELECT 1", " \v SELECT 1", "-- x", "/* x */", "/*", "/*/", ";;-- x\n;", "--\v", "?", "'x'", "(SELECT 1)", "\"a\"", "1"} {
+		_, err := l.Query(t.Context(), nothing)
+		requireCode(t, err, messages.CodeSQL)
+		require.NoError(t, l.Run(t.Context(), func(tx *ledgeractor.Tx) error {
+			_, err := tx.ExecContext(tx.Context(), nothing)
+			requireCode(t, err, messages.CodeSQL)
+			_, err = tx.QueryContext(tx.Context(), nothing)
+			requireCode(t, err, messages.CodeSQL)
+			_, err = tx.PrepareContext(tx.Context(), nothing)
+			requireCode(t, err, messages.CodeSQL)
+			return nil
+		}))
+	}
+	require.NoError(t, l.Run(t.Context(), func(tx *ledgeractor.Tx) error {
+		for _, one := range []string{"SELECT 1;", "SELECT 1; -- x", ";;SELECT 1 /* ; */ ; /* x */ ;", "SELECT 1 /* x", "SELECT\v1"} {
+			var n int
+			require.NoError(t, tx.QueryRowContext(tx.Context(), one).Scan(&n), one)
+			require.Equal(t, 1, n)
+			stmt, err := tx.PrepareContext(tx.Context(), one)
+			require.NoError(t, err)
+			n = 0
+			require.NoError(t, stmt.QueryRow().Scan(&n), one)
+			require.Equal(t, 1, n)
+		}
+		_, err := tx.QueryContext(tx.Context(), "SELECT 1; SELECT 2")
+		requireCode(t, err, messages.CodeSQL)
+		_, err = tx.ExecContext(tx.Context(), "SELECT 1; -- x")
+		return err
+	}))
+}
+
 func TestTxWorksLikeDatabaseSQL(t *testing.T) {
 	l := start(t, table)
 	require.NoError(t, l.Run(t.Context(), func(tx *ledgeractor.Tx) error {
