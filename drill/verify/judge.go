@@ -96,9 +96,12 @@ func Judge(ctx context.Context, root string) (Verdict, error) {
 	return v, nil
 }
 
-// judgeOpens: whoever follows can open the tenant (I4). Nothing in a drill damages an object, so that an open that
+// judgeOpens: what was answered was asked for, and whoever follows can open the tenant (I4). Nothing in a drill damages an object, so that an open that
 // fails its verification means that the protocol did.
 func (r *run) judgeOpens(broke func(string, string, ...any)) {
+	for _, l := range r.orphans {
+		broke("I4", "%s was answered %s %s by %s, and never asked for", l.Write, l.Kind, l.Code, l.Proc)
+	}
 	seen := map[string]bool{}
 	for _, l := range r.lines {
 		switch {

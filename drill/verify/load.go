@@ -43,6 +43,8 @@ type run struct {
 	// frozen holds when a process was stopped and when it was woken, ns.
 	frozen map[string][][2]int64
 	owners map[string]string // owner id by process
+	// orphans are answers to requests that were never recorded.
+	orphans []record.Line
 }
 
 func load(ctx context.Context, root string) (*run, error) {
@@ -161,11 +163,7 @@ func (r *run) fill() {
 			}
 		}
 	}
-	type attempt struct {
-		write string
-		n     int
-	}
-	asked := map[attempt]int{}
+	asked := r.intents()
 	rows := map[messages.Key][]history.Row{}
 	for _, l := range r.lines {
 		key, err := messages.ParseKey(l.Key)
@@ -173,13 +171,14 @@ func (r *run) fill() {
 			key = messages.Key{}
 		}
 		switch l.Kind {
-		case record.Intent:
-			asked[attempt{l.Write, l.Attempt}] = len(r.h.Writes)
-			r.h.Writes = append(r.h.Writes, history.Write{Key: key, ID: l.Write, IdemKey: l.Idem, Attempt: l.Attempt, Owner: r.owners[l.Proc], Sent: l.Wall})
 		case record.Ack, record.Refused:
+			if l.Write == "" {
+				continue // an open that was refused
+			}
 			i, ok := asked[attempt{l.Write, l.Attempt}]
 			if !ok {
-				continue // an open that was refused
+				r.orphans = append(r.orphans, l)
+				continue
 			}
 			w := &r.h.Writes[i]
 			w.Epoch, w.Answered, w.Seq, w.Duplicate, w.Code = l.Epoch, r.answered(l), l.Seq, l.Duplicate, l.Code
@@ -209,6 +208,26 @@ func (r *run) fill() {
 		}
 	}
 	slices.SortStableFunc(r.h.Lifecycle, func(a, b messages.Lifecycle) int { return a.At.Compare(b.At) })
+}
+
+// attempt names one request.
+type attempt struct {
+	write string
+	n     int
+}
+
+// intents adds every write that was asked for, and returns where each request is.
+func (r *run) intents() map[attempt]int {
+	asked := map[attempt]int{}
+	for _, l := range r.lines {
+		key, err := messages.ParseKey(l.Key)
+		if l.Kind != record.Intent || err != nil {
+			continue
+		}
+		asked[attempt{l.Write, l.Attempt}] = len(r.h.Writes)
+		r.h.Writes = append(r.h.Writes, history.Write{Key: key, ID: l.Write, IdemKey: l.Idem, Attempt: l.Attempt, Owner: r.owners[l.Proc], Sent: l.Wall})
+	}
+	return asked
 }
 
 // answered returns when an answer was given, as far as that is certain. A process that was stopped between

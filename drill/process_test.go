@@ -1,0 +1,61 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+func alive(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
+
+// TestAKilledDrillTakesItsReplicasAlong: also those that are stopped, which nothing but the kernel can end.
+func TestAKilledDrillTakesItsReplicasAlong(t *testing.T) {
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	dir := filepath.Join(t.TempDir(), "run")
+	drill := exec.Command(exe, "run", "--dir", dir, "--replicas", "3", "--break", "no-self-fence") // its schedule is one freeze
+	out, err := drill.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, drill.Start())
+	stopped := false
+	for in := bufio.NewScanner(out); !stopped && in.Scan(); {
+		stopped = strings.Contains(in.Text(), ">> STOP")
+	}
+	require.True(t, stopped)
+	var ends []int
+	for _, pid := range startedPIDs(t, dir) {
+		fd, err := unix.PidfdOpen(pid, 0)
+		require.NoError(t, err)
+		defer unix.Close(fd)
+		ends = append(ends, fd)
+	}
+	require.Len(t, ends, 3)
+	require.NoError(t, drill.Process.Kill())
+	require.Error(t, drill.Wait())
+	for _, fd := range ends {
+		require.True(t, ended(t, fd, 10*time.Second), "a replica outlives its drill")
+	}
+}
+
+// ended waits for the end of a process.
+func ended(t *testing.T, fd int, limit time.Duration) bool {
+	for {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(limit.Milliseconds()))
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		require.NoError(t, err)
+		return n == 1
+	}
+}
