@@ -199,3 +199,13 @@ func TestMakeTargets(t *testing.T) {
 		}
 	}
 }
+
+// Every command that operations.md lists is there.
+func TestOperations_NamesCommands(t *testing.T) {
+	r := newRunner(t)
+	doc := read(t, "docs/operations.md")
+	for _, command := range []string{"run", "config", "version", "lease show", "lease history", "snapshots list", "snapshots verify", "restore", "forget"} {
+		require.Contains(t, strings.ReplaceAll(doc, "list|verify", "list` `node snapshots verify"), "`node "+command)
+		r.run(t, t.TempDir(), "go run ./cmd/node "+command+" --help")
+	}
+}

@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 )
 
 // runner runs snippets. Each shell snippet gets an empty working folder. `go run PKG` runs the package
@@ -265,7 +266,13 @@ func TestMain(m *testing.M) {
 			return 1
 		}
 		defer func() { _ = os.RemoveAll(binFolder) }()
-		return m.Run()
+		code := m.Run()
+		http.DefaultClient.CloseIdleConnections()
+		if err := goleak.Find(); err != nil && code == 0 {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+		return code
 	}())
 }
 
