@@ -1,0 +1,260 @@
+package main_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/leasehold/leasehold/messages"
+)
+
+// binary is cmd/node, built once.
+var binary string
+
+func TestMain(m *testing.M) {
+	folder, err := os.MkdirTemp("", "leasehold-node-test-")
+	if err != nil {
+		panic(err)
+	}
+	binary = filepath.Join(folder, "node")
+	build := exec.Command("go", "build", "-o", binary, ".")
+	build.Stderr = os.Stderr
+	if err := build.Run(); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	http.DefaultClient.CloseIdleConnections()
+	if err := errors.Join(goleak.Find(), os.RemoveAll(folder)); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// patience bounds every wait for a process.
+const patience = 60 * time.Second
+
+const (
+	tenantOne = "t-3129611eac9be1d5994a2b216b06ed27"
+	keyOne    = "acme/" + tenantOne
+)
+
+// process is a running node.
+type process struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	url    string
+	stderr *syncBuffer
+	exited chan struct{}
+}
+
+type syncBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// command is the binary in an empty environment, so that no variable of the machine counts.
+func command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), binary, args...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}
+	cmd.Dir = t.TempDir()
+	return cmd
+}
+
+// fast makes takeovers quick: a lease is waited out in a second.
+var fast = []string{"--ttl=1s", "--margin=250ms", "--renew-every=200ms"}
+
+// run starts `node run` and waits until it says where it listens.
+func run(t *testing.T, root string, args ...string) *process {
+	t.Helper()
+	return start(t, command(t, append(append([]string{"run", "--listen=127.0.0.1:0", "--state-root=" + root}, fast...), args...)...))
+}
+
+func start(t *testing.T, cmd *exec.Cmd) *process {
+	t.Helper()
+	p := &process{t: t, cmd: cmd, stderr: &syncBuffer{}, exited: make(chan struct{})}
+	cmd.Stderr = p.stderr
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	line := make(chan string, 1)
+	go func() {
+		first, _ := bufio.NewReader(out).ReadString('\n')
+		line <- first
+		_ = cmd.Wait() // the state says how it ended
+		close(p.exited)
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it may have ended already
+		<-p.exited
+		if t.Failed() {
+			t.Logf("stderr of %v:\n%s", cmd.Args[1:], p.stderr)
+		}
+	})
+	select {
+	case first := <-line:
+		url, ok := strings.CutPrefix(strings.TrimSpace(first), "listening ")
+		require.True(t, ok, "no address; stderr: %s", p.stderr)
+		p.url = url
+	case <-time.After(patience):
+		t.Fatalf("it does not listen; stderr: %s", p.stderr)
+	}
+	return p
+}
+
+func (p *process) signal(s os.Signal) {
+	p.t.Helper()
+	require.NoError(p.t, p.cmd.Process.Signal(s))
+}
+
+// wait returns the exit code; -1 for a process that a signal killed.
+func (p *process) wait() int {
+	p.t.Helper()
+	select {
+	case <-p.exited:
+	case <-time.After(patience):
+		p.t.Fatalf("it does not end; stderr: %s", p.stderr)
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+func (p *process) kill() {
+	p.t.Helper()
+	p.signal(syscall.SIGKILL)
+	require.Equal(p.t, -1, p.wait())
+}
+
+// terminate hands everything off.
+func (p *process) terminate() {
+	p.t.Helper()
+	p.signal(syscall.SIGTERM)
+	require.Equal(p.t, 0, p.wait(), "stderr: %s", p.stderr)
+}
+
+// tool runs another command of the binary.
+func tool(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	whole := command(t, args...)
+	cmd := exec.CommandContext(ctx, whole.Path, args...)
+	cmd.Env, cmd.Dir = whole.Env, whole.Dir
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil {
+		require.ErrorAs(t, err, &exit)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+// reply is an answer of the API: a status and a body, or the error of a connection.
+type reply struct {
+	status int
+	body   []byte
+	err    error
+}
+
+func (r reply) code() messages.Code {
+	e := &messages.Error{}
+	if json.Unmarshal(r.body, e) != nil {
+		return ""
+	}
+	return e.Code
+}
+
+func (p *process) do(ctx context.Context, method, path, body string) reply {
+	r, err := http.NewRequestWithContext(ctx, method, p.url+path, strings.NewReader(body))
+	if err != nil {
+		return reply{err: err}
+	}
+	if method == http.MethodPost {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return reply{err: err}
+	}
+	data, err := io.ReadAll(response.Body)
+	return reply{response.StatusCode, data, errors.Join(err, response.Body.Close())}
+}
+
+func (p *process) get(path string) reply {
+	return p.do(p.t.Context(), http.MethodGet, path, "")
+}
+
+func (p *process) post(path, body string) reply {
+	return p.do(p.t.Context(), http.MethodPost, path, body)
+}
+
+func path(tenant string) string { return "/v1/orgs/acme/tenants/" + tenant }
+
+// number names the n-th tenant of a test.
+func number(n int) string { return fmt.Sprintf("t-%032x", n) }
+
+// until asks again and again.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	late := time.After(patience)
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatal("it did not happen: " + what)
+		}
+	}
+}
+
+// kinds returns the kinds of all events of a tenant, in order.
+func (p *process) kinds(tenant string) []string {
+	p.t.Helper()
+	out := []string{}
+	for after, more := int64(0), true; more; {
+		r := p.get(fmt.Sprintf("%s/events?limit=5000&after=%d", path(tenant), after))
+		require.NoError(p.t, r.err)
+		require.Equal(p.t, 200, r.status, "%s", r.body)
+		var page struct {
+			Events []messages.StoredEvent
+			More   bool
+			Next   int64
+		}
+		require.NoError(p.t, json.Unmarshal(r.body, &page))
+		for _, e := range page.Events {
+			out = append(out, e.Kind)
+		}
+		after, more = page.Next, page.More
+	}
+	return out
+}
