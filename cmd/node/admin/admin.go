@@ -37,8 +37,13 @@ type Common struct {
 	Progress      bool `help:"Show progress although the error output is no terminal." env:"-"`
 }
 
-func (c Common) leases(ctx context.Context, env *Env) (storeurl.LeaseStore, error) {
+// AfterApply is kong's hook: from here on, errors are JSON too if that was asked for.
+func (c Common) AfterApply(env *Env) error {
 	env.JSON = c.JSON
+	return nil
+}
+
+func (c Common) leases(ctx context.Context, env *Env) (storeurl.LeaseStore, error) {
 	where := c.WithDefaults().Leases
 	if err := exists(where, "lease"); err != nil {
 		return nil, err
@@ -47,7 +52,6 @@ func (c Common) leases(ctx context.Context, env *Env) (storeurl.LeaseStore, erro
 }
 
 func (c Common) durable(ctx context.Context, env *Env) (storeurl.DurableStore, error) {
-	env.JSON = c.JSON
 	where := c.WithDefaults().Durable
 	if err := exists(where, "durable"); err != nil {
 		return nil, err

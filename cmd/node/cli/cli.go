@@ -57,7 +57,9 @@ type process struct {
 // Main runs the command that args name and returns the exit code.
 func Main(args []string, app daemon.App, schemes storeurl.Schemes) int {
 	var c commands
+	env := &admin.Env{Stdout: os.Stdout, Stderr: os.Stderr, Stdin: os.Stdin, Schemes: schemes}
 	parser, err := kong.New(&c,
+		kong.Bind(env),
 		kong.Name("node"),
 		kong.Description("Leasehold: every tenant's SQLite ledger, owned by exactly one node.\n\nExit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 refused (held), 4 corrupt."),
 		kong.DefaultEnvars(config.EnvPrefix),
@@ -85,9 +87,8 @@ func Main(args []string, app daemon.App, schemes storeurl.Schemes) int {
 			cancel()
 		}()
 	}
-	env := &admin.Env{Stdout: os.Stdout, Stderr: os.Stderr, Stdin: os.Stdin, Schemes: schemes}
 	parsed.BindTo(ctx, (*context.Context)(nil))
-	if err := parsed.Run(p, env); err != nil {
+	if err := parsed.Run(p); err != nil {
 		report(os.Stderr, err, env.JSON)
 		return exitCode(err)
 	}
