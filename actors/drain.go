@@ -14,7 +14,7 @@ type drain struct {
 	reason string
 	reply  chan error
 	begun  time.Time
-	over   chan struct{} // closed when the tenant serves again; if it closes instead, see Ref.Done
+	over   chan struct{} // closed when the drain has ended: the tenant serves again, or is closing
 	stop   func()        // the caller's deadline means nothing any more
 	final  bool          // a final snapshot was asked for
 	taking int           // how many snapshots are ahead of the answer that is waited for
@@ -87,6 +87,7 @@ func (t *tenant) flush() {
 		t.drain = nil
 		d.stop()
 		t.setState(StateClosing)
+		close(d.over)
 		t.dropFiles = true
 		begun := d.begun
 		t.release(&release{reply: d.reply, flushed: &flushed, then: func() {

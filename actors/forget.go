@@ -49,6 +49,7 @@ func (t *tenant) forgetDrained() {
 	t.drain = nil
 	t.forgetOp.reply = d.reply
 	t.setState(StateClosing)
+	close(d.over)
 	switch {
 	case t.node.cfg.Planted.Has(planted.ForgetDeleteFirst):
 		t.snaps.Send(snapshotactor.ForgetUpTo{Floor: t.granted.Epoch})

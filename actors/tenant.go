@@ -259,8 +259,12 @@ func (t *tenant) answerAll(err error) {
 			k.reply <- snapshotDone{err: err}
 		}
 	}
-	if t.drain != nil && t.drain.reply != nil {
-		t.drain.reply <- err
+	if t.drain != nil {
+		t.drain.stop()
+		close(t.drain.over)
+		if t.drain.reply != nil {
+			t.drain.reply <- err
+		}
 	}
 	if t.forgetOp != nil && t.forgetOp.reply != nil {
 		t.forgetOp.reply <- err
@@ -320,7 +324,7 @@ func (t *tenant) await(m await) {
 	case t.state == StateDraining && !t.act.passing.Load():
 		m.reply <- found{err: t.drainingError()}
 	case t.state == StateDraining:
-		// It either closes, which the caller waits for, or serves again, which is worth a look.
+		// When that is over the tenant is closing or serves again: the caller asks once more.
 		m.reply <- found{wait: t.drain.over}
 	default:
 		m.reply <- found{wait: t.self.Ref().Done()}
