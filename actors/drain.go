@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/leasehold/leasehold/leaseactor"
@@ -50,21 +51,37 @@ func (t *tenant) startDrain(ctx context.Context, reason string, reply chan error
 	t.setState(StateDraining)
 	t.emit(messages.Lifecycle{Kind: messages.LifecycleDraining})
 	d := &drain{reason: reason, reply: reply, begun: t.node.cfg.Now(), over: make(chan struct{})}
-	ref, gen, handle := t.self.Ref(), t.gen, t.handle
+	ref, handle := t.self.Ref(), t.handle
 	unwatch := context.AfterFunc(ctx, func() { ref.Send(drainTimeout{d, ctx.Err()}) })
 	inner, cancel := context.WithCancel(ctx)
 	d.stop = func() { unwatch(); cancel() }
 	t.drain = d
 	t.self.Go(func(own context.Context) any {
 		defer context.AfterFunc(own, cancel)()
-		return drained{gen, handle.Drain(inner)}
+		return drained{d, insist(inner, handle.Drain)}
 	})
+}
+
+// insist repeats a call that the ledger bounds by its own timeout: a transaction that it has begun may
+// take longer, as long as its caller allows.
+func insist(ctx context.Context, call func(context.Context) error) error {
+	for {
+		if err := call(ctx); ctx.Err() != nil || !errors.Is(err, messages.ErrDeadlineExceeded) {
+			return err
+		}
+	}
+}
+
+// draining reports whether d is the drain under way. A tenant that gave up meanwhile is on its way out,
+// and its drain means nothing any more.
+func (t *tenant) draining(d *drain) bool {
+	return d != nil && t.drain == d && t.state == StateDraining
 }
 
 // drained goes on once everything in flight is answered.
 func (t *tenant) drained(err error) {
 	switch {
-	case t.drain == nil || t.drain.failed != nil:
+	case t.drain.failed != nil:
 		return
 	case err != nil:
 		t.undrain(err)
@@ -103,7 +120,7 @@ func (t *tenant) flush() {
 // flushed is told of every snapshot that was answered.
 func (t *tenant) flushed(err error) {
 	d := t.drain
-	if d == nil || d.failed != nil || !d.final {
+	if !t.draining(d) || d.failed != nil || !d.final {
 		return
 	}
 	if d.taking > 0 {
@@ -122,19 +139,19 @@ func (t *tenant) flushed(err error) {
 // anybody is told.
 func (t *tenant) undrain(err error) {
 	d := t.drain
-	if d == nil || d.failed != nil {
+	if d.failed != nil {
 		return
 	}
 	d.failed = err
 	d.stop()
-	gen, handle := t.gen, t.handle
-	t.self.Go(func(ctx context.Context) any { return undrained{gen, handle.Undrain(ctx)} })
+	handle := t.handle
+	t.self.Go(func(ctx context.Context) any { return undrained{d, insist(ctx, handle.Undrain)} })
 }
 
 // undrained goes on serving.
 func (t *tenant) undrained(err error) {
 	d := t.drain
-	if d == nil || d.failed == nil {
+	if d.failed == nil {
 		return
 	}
 	if err != nil { // the ledger itself is on its way out, and says so
@@ -176,9 +193,10 @@ func (t *tenant) abandon(m abandon) {
 		m.reply <- t.act.closed()
 		return
 	}
-	flushed := t.handle.Version() == t.saved
 	t.setState(StateClosing)
 	t.fence.Close(messages.ReasonReleased)
+	// Only now: a write that was acknowledged was committed before the fence closed.
+	flushed := t.handle.Version() == t.saved
 	t.release(&release{reply: m.reply, flushed: &flushed, then: func() { t.end(t.act.closed()) }})
 }
 
@@ -197,6 +215,9 @@ func (t *tenant) released(err error) {
 		return
 	}
 	t.releasing = nil
+	if t.servesAfterLostRelease(r, err) {
+		return
+	}
 	t.emit(messages.Lifecycle{Kind: messages.LifecycleReleased, Flushed: r.flushed, Code: messages.CodeOf(err)})
 	if r.reply != nil {
 		r.reply <- r.err

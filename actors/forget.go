@@ -82,6 +82,7 @@ func (t *tenant) marked(err error) {
 		}
 		t.snaps.Send(snapshotactor.ForgetUpTo{Floor: t.granted.Epoch})
 	case t.node.cfg.Planted.Has(planted.ForgetResume):
+		t.setState(StateDraining)
 		t.drain = &drain{reply: op.reply, over: make(chan struct{}), stop: func() {}}
 		t.undrain(err)
 	case errors.Is(err, messages.ErrUnavailable) && op.tries < forgetTries:

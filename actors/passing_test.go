@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/actors"
+	"github.com/leasehold/leasehold/ledgeractor"
 	"github.com/leasehold/leasehold/messages"
 	"github.com/leasehold/leasehold/stores/storetest"
 )
@@ -32,5 +33,92 @@ func TestACallerWhoMeetsAnIdleHandoffWaitsForItsEndAndNoLonger(t *testing.T) {
 		require.Less(t, time.Since(begun), 5*time.Second, "it hung until the caller's own deadline")
 		require.Equal(t, []string{"1", "2"}, kinds(t, tenant))
 		require.EqualValues(t, 2, epoch(t, tenant))
+	})
+}
+
+func TestH3_AHandoffGivenUpBehindALongTransactionKeepsTheLease(t *testing.T) {
+	inBubble(t, func(t *testing.T, f *fleet) {
+		n := f.start(func(c *actors.Config) { c.SnapshotEvery = time.Hour })
+		tenant := open(t, n, "u")
+		appendKind(t, tenant, "acknowledged")
+		busy, free := make(chan struct{}), make(chan struct{})
+		done := make(chan error, 1)
+		go func() {
+			done <- tenant.Run(within(t, time.Hour), func(tx *ledgeractor.Tx) error {
+				close(busy)
+				<-free
+				_, err := tx.Append(tx.Context(), messages.Event{Kind: "long"})
+				return err
+			})
+		}()
+		<-busy
+		require.ErrorIs(t, tenant.Handoff(within(t, time.Second)), messages.ErrDeadlineExceeded)
+		time.Sleep(2 * time.Minute) // longer than the ledger's own call timeout
+		close(free)
+		require.NoError(t, <-done)
+		synctestWait()
+		require.EqualValues(t, 1, epoch(t, tenant))
+		require.Equal(t, []string{"acknowledged", "long"}, kinds(t, tenant), "nothing that was acknowledged is lost")
+	})
+}
+
+func TestH1_AShutdownWithoutADeadlineWaitsForALongTransaction(t *testing.T) {
+	inBubble(t, func(t *testing.T, f *fleet) {
+		n := f.start(func(c *actors.Config) { c.SnapshotEvery = time.Hour })
+		tenant := open(t, n, "u")
+		busy, free := make(chan struct{}), make(chan struct{})
+		done := make(chan error, 1)
+		go func() {
+			done <- tenant.Run(within(t, time.Hour), func(tx *ledgeractor.Tx) error {
+				close(busy)
+				<-free
+				_, err := tx.Append(tx.Context(), messages.Event{Kind: "long"})
+				return err
+			})
+		}()
+		<-busy
+		down := make(chan error, 1)
+		go func() { down <- n.Shutdown(t.Context()) }()
+		time.Sleep(2 * time.Minute)
+		close(free)
+		require.NoError(t, <-done)
+		require.NoError(t, <-down)
+		require.Equal(t, []string{"long"}, kinds(t, open(t, f.start(), "u")))
+	})
+}
+
+func TestATenantThatGaveUpWhileDrainingDoesNotServeAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, f *fleet) {
+		n := f.start(func(c *actors.Config) { c.SnapshotEvery, c.StoreTimeout = time.Hour, 1500*time.Millisecond })
+		tenant := open(t, n, "u")
+		appendKind(t, tenant, "1")
+		busy, free := make(chan struct{}), make(chan struct{})
+		ran := make(chan error, 1)
+		// The ledger is busy, so that the drain is still waiting for it when the slot turns out to be taken.
+		_, err := f.durable.Inner().PutIfAbsent(t.Context(), tenant.Key().ImageName(1, 1), []byte("somebody else's"))
+		require.NoError(t, err)
+		reached, release := f.durable.GateNext(storetest.OpPut)
+		snap := make(chan error, 1)
+		go func() { _, err := tenant.Snapshot(within(t, time.Minute)); snap <- err }()
+		<-reached
+		go func() {
+			ran <- tenant.Run(within(t, time.Minute), func(*ledgeractor.Tx) error { close(busy); <-free; return nil })
+		}()
+		<-busy
+		handed := make(chan error, 1)
+		go func() { handed <- tenant.Handoff(within(t, time.Minute)) }()
+		synctestWait()
+		f.leases.SlowNext(storetest.OpRelease, 1400*time.Millisecond)
+		release()
+		require.ErrorIs(t, <-snap, messages.ErrFenced)
+		close(free)
+		require.Error(t, <-ran)
+		synctestWait()
+		status, ok, err := n.Peek(t.Context(), tenant.Key())
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.Equal(t, actors.StateClosing, status.State)
+		require.Error(t, <-handed)
+		require.Empty(t, f.lifecycle(messages.LifecycleUndrained))
 	})
 }

@@ -58,13 +58,14 @@ type (
 		file string
 		err  error
 	}
+	// What comes of a drain names it: it may come when that one is over, and the next one is under way.
 	drained struct {
-		gen int
-		err error
+		drain *drain
+		err   error
 	}
 	undrained struct {
-		gen int
-		err error
+		drain *drain
+		err   error
 	}
 	drainTimeout struct {
 		drain *drain
@@ -188,15 +189,15 @@ func (t *tenant) own(msg any) {
 			t.prepared(m)
 		}
 	case drained:
-		if m.gen == t.gen {
+		if t.draining(m.drain) {
 			t.drained(m.err)
 		}
 	case undrained:
-		if m.gen == t.gen {
+		if t.draining(m.drain) {
 			t.undrained(m.err)
 		}
 	case drainTimeout:
-		if t.drain == m.drain {
+		if t.draining(m.drain) {
 			t.undrain(messages.AsError(m.err))
 		}
 	case markAgain:

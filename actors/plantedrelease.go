@@ -1,0 +1,25 @@
+package actors
+
+import (
+	"context"
+	"errors"
+
+	"github.com/leasehold/leasehold/messages"
+	"github.com/leasehold/leasehold/messages/planted"
+)
+
+// servesAfterLostRelease is the planted fault serve-after-lost-release: a handoff whose release was not
+// answered goes back to serving, as if the release had not been sent. The lease child has opened its
+// fence again.
+func (t *tenant) servesAfterLostRelease(r *release, err error) bool {
+	if !t.node.cfg.Planted.Has(planted.ServeAfterLostRelease) || !errors.Is(err, messages.ErrUnavailable) || t.handle == nil || r.flushed == nil {
+		return false
+	}
+	t.dropFiles = false
+	t.drain = &drain{reply: r.reply, over: make(chan struct{}), stop: func() {}, failed: err}
+	gen, handle := t.gen, t.handle
+	t.self.Go(func(ctx context.Context) any { return undrained{gen, handle.Undrain(ctx)} })
+	t.self.After(t.node.cfg.RenewEvery, renewTick{t.gen})
+	t.self.After(t.node.cfg.SnapshotEvery, snapshotTick{t.gen})
+	return true
+}
