@@ -122,3 +122,32 @@ func TestATenantThatGaveUpWhileDrainingDoesNotServeAgain(t *testing.T) {
 		require.Empty(t, f.lifecycle(messages.LifecycleUndrained))
 	})
 }
+
+func TestASnapshotCutOffByAHandoffIsNotReportedAsTaken(t *testing.T) {
+	inBubble(t, func(t *testing.T, f *fleet) {
+		n := f.start(func(c *actors.Config) { c.SnapshotEvery, c.DurableTimeout = time.Hour, time.Minute })
+		tenant := open(t, n, "u")
+		appendKind(t, tenant, "1")
+		_, err := tenant.Snapshot(t.Context())
+		require.NoError(t, err)
+		reached, release := f.durable.GateNext(storetest.OpPut)
+		defer release()
+		type answer struct {
+			m   messages.Manifest
+			err error
+		}
+		done := make(chan answer, 1)
+		go func() {
+			m, err := tenant.Snapshot(within(t, time.Minute))
+			done <- answer{m, err}
+		}()
+		<-reached
+		require.NoError(t, tenant.Handoff(t.Context())) // everything is in snapshot 1 already
+		got := <-done
+		if got.err == nil {
+			require.NotZero(t, got.m.Snapshot, "no error, and no snapshot")
+		} else {
+			require.ErrorIs(t, got.err, messages.ErrDraining)
+		}
+	})
+}

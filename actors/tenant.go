@@ -250,14 +250,19 @@ func (t *tenant) Stopping(*mailbox.Self) {
 	}
 }
 
-// answerAll answers everyone who still waits for something.
+// answerAll answers everyone who still waits for something. A nil err is that of an end which was
+// asked for: it is a success for those who asked, and for nobody else.
 func (t *tenant) answerAll(err error) {
+	others := err
+	if others == nil {
+		others = t.drainingError()
+	}
 	for _, o := range t.openers {
-		o.reply <- found{err: err}
+		o.reply <- found{err: others}
 	}
 	for _, k := range t.takes {
 		if k.reply != nil {
-			k.reply <- snapshotDone{err: err}
+			k.reply <- snapshotDone{err: others}
 		}
 	}
 	if t.drain != nil {
