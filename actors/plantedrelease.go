@@ -16,9 +16,10 @@ func (t *tenant) servesAfterLostRelease(r *release, err error) bool {
 		return false
 	}
 	t.dropFiles = false
-	t.drain = &drain{reply: r.reply, over: make(chan struct{}), stop: func() {}, failed: err}
-	gen, handle := t.gen, t.handle
-	t.self.Go(func(ctx context.Context) any { return undrained{gen, handle.Undrain(ctx)} })
+	d := &drain{reply: r.reply, over: make(chan struct{}), stop: func() {}, failed: err}
+	t.drain = d
+	handle := t.handle
+	t.self.Go(func(ctx context.Context) any { return undrained{d, insist(ctx, handle.Undrain)} })
 	t.self.After(t.node.cfg.RenewEvery, renewTick{t.gen})
 	t.self.After(t.node.cfg.SnapshotEvery, snapshotTick{t.gen})
 	return true

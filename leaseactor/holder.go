@@ -88,7 +88,8 @@ func (h *Holder) renew(ctx context.Context) (messages.Lease, error) {
 		return lease, nil
 	case isLost(err):
 		if h.cfg.Planted.Has(planted.IgnoreLeaseLost) {
-			return messages.Lease{}, h.noAnswer(err)
+			// Without the cause: whoever asks must not see the refusal in it either.
+			return messages.Lease{}, &messages.Error{Code: messages.CodeUnavailable, Key: h.cfg.Key.String(), Message: "a refusal was ignored (planted fault)"}
 		}
 		h.lost()
 		return messages.Lease{}, err
