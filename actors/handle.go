@@ -3,7 +3,6 @@ package actors
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"time"
 
 	"github.com/leasehold/leasehold/ledgeractor"
@@ -108,9 +107,11 @@ func (t *Tenant) onActivation(ctx context.Context, f func(*activation) error) er
 			return err
 		}
 		err = f(act)
-		again := errors.Is(err, messages.ErrClosed) || (errors.Is(err, messages.ErrDraining) && act.passing.Load())
-		if !again || t.node.stopping.Load() {
+		if !act.turnedAway(err) {
 			return err
+		}
+		if t.node.stopping.Load() {
+			return errNodeDown()
 		}
 		select {
 		case <-act.ref.Done():
@@ -120,6 +121,17 @@ func (t *Tenant) onActivation(ctx context.Context, f func(*activation) error) er
 			return messages.AsError(ctx.Err())
 		}
 	}
+}
+
+// turnedAway reports whether err is this activation's own word that it did nothing, because it was
+// closing, or draining for reasons that callers are not told. Neither an unknown outcome, whatever its
+// cause, nor what application code returned is that.
+func (a *activation) turnedAway(err error) bool {
+	e := messages.AsError(err)
+	if e == nil || e.Key != a.key.String() {
+		return false
+	}
+	return e.Code == messages.CodeClosed || (e.Code == messages.CodeDraining && a.passing.Load())
 }
 
 func (a *activation) run(ctx context.Context, op func(context.Context, *ledgeractor.Handle) error) error {

@@ -151,3 +151,20 @@ func TestASnapshotCutOffByAHandoffIsNotReportedAsTaken(t *testing.T) {
 		}
 	})
 }
+
+func TestApplicationCodeThatFailsWithAnotherTenantsErrorIsNotRunAgain(t *testing.T) {
+	for name, foreign := range map[string]error{
+		"closed":   &messages.Error{Code: messages.CodeClosed, Key: "acme/t-00000000000000000000000000000000", Message: "elsewhere"},
+		"draining": &messages.Error{Code: messages.CodeDraining, Message: "elsewhere"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, f *fleet) {
+				tenant := open(t, f.start(), "u")
+				runs := 0
+				err := tenant.Run(within(t, time.Minute), func(*ledgeractor.Tx) error { runs++; return foreign })
+				require.ErrorIs(t, err, foreign)
+				require.Equal(t, 1, runs)
+			})
+		})
+	}
+}
