@@ -16,6 +16,7 @@ func (t *tenant) servesAfterLostRelease(r *release, err error) bool {
 		return false
 	}
 	t.dropFiles = false
+	t.setState(StateDraining) // else what comes of the drain means nothing
 	d := &drain{reply: r.reply, over: make(chan struct{}), stop: func() {}, failed: err}
 	t.drain = d
 	handle := t.handle
