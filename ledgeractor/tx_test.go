@@ -145,7 +145,7 @@ func TestThereMustBeAStatement(t *testing.T) {
 		}))
 	}
 	require.NoError(t, l.Run(t.Context(), func(tx *ledgeractor.Tx) error {
-		for _, one := range []string{"SELECT 1;", "SELECT 1; -- x", ";;SELECT 1 /* ; */ ; /* x */ ;", "SELECT 1 /* x", "SELECT\v1"} {
+		for _, one := range []string{"SELECT 1;", "SELECT 1; -- x", ";;SELECT 1 /* ; */ ; /* x */ ;", "SELECT 1 /* x"} {
 			var n int
 			require.NoError(t, tx.QueryRowContext(tx.Context(), one).Scan(&n), one)
 			require.Equal(t, 1, n)
