@@ -95,7 +95,9 @@ func TestATenantThatGaveUpWhileDrainingDoesNotServeAgain(t *testing.T) {
 		busy, free := make(chan struct{}), make(chan struct{})
 		ran := make(chan error, 1)
 		// The ledger is busy, so that the drain is still waiting for it when the slot turns out to be taken.
-		_, err := f.durable.Inner().PutIfAbsent(t.Context(), tenant.Key().ImageName(1, 1), []byte("somebody else's"))
+		_, err := tenant.Snapshot(t.Context()) // so that there is nothing to flush
+		require.NoError(t, err)
+		_, err = f.durable.Inner().PutIfAbsent(t.Context(), tenant.Key().ImageName(1, 2), []byte("somebody else's"))
 		require.NoError(t, err)
 		reached, release := f.durable.GateNext(storetest.OpPut)
 		snap := make(chan error, 1)
