@@ -30,11 +30,29 @@ type release struct {
 	then    func()
 }
 
+// leaving is a handoff of a shutdown that met a tenant which did not serve: it is answered when the
+// actor ends, and begins if the tenant serves again before that.
+type leaving struct {
+	handoff
+	unserved bool // nothing was served, so nothing can be lost
+}
+
+func (l *leaving) answer(err error) {
+	if l.unserved {
+		err = nil
+	}
+	l.reply <- err
+}
+
 func (t *tenant) handOff(m handoff) {
 	switch {
-	case t.state == StateOpening && m.reason == reasonShutdown:
-		t.giveUp(errNodeDown())
-		m.reply <- nil // nothing was served, so nothing can be lost
+	case t.state != StateServing && m.reason == reasonShutdown:
+		// Answered only when the lease was handed back: what is stopped before that lets it run out.
+		l := &leaving{handoff: m, unserved: t.state == StateOpening}
+		if l.unserved {
+			t.giveUp(errNodeDown())
+		}
+		t.leaving = l
 		return
 	case t.state == StateOpening || t.state == StateDraining:
 		m.reply <- t.drainingError()
@@ -167,6 +185,10 @@ func (t *tenant) undrained(err error) {
 		d.reply <- d.failed
 	}
 	close(d.over)
+	if l := t.leaving; l != nil {
+		t.leaving = nil
+		t.handOff(l.handoff)
+	}
 }
 
 func (t *tenant) closeIfIdle() {
@@ -218,7 +240,9 @@ func (t *tenant) released(err error) {
 	if t.servesAfterLostRelease(r, err) {
 		return
 	}
-	t.emit(messages.Lifecycle{Kind: messages.LifecycleReleased, Flushed: r.flushed, Code: messages.CodeOf(err)})
+	if t.granted.Epoch > 0 {
+		t.emit(messages.Lifecycle{Kind: messages.LifecycleReleased, Flushed: r.flushed, Code: messages.CodeOf(err)})
+	}
 	if r.reply != nil {
 		r.reply <- r.err
 	}

@@ -63,8 +63,10 @@ func (t *tenant) anybodyWaits() bool {
 }
 
 func (t *tenant) acquireFailed(err error) {
-	if t.doomed != nil {
-		t.end(t.doomed)
+	if doomed := t.doomed; doomed != nil {
+		// The fence was closed meanwhile, and so a grant too is reported as a failure: it is handed back.
+		t.setState(StateClosing)
+		t.release(&release{then: func() { t.end(doomed) }})
 		return
 	}
 	// A lease under this node's name is this process's own, given up and not confirmed yet, or that

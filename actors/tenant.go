@@ -108,6 +108,7 @@ type tenant struct {
 	takes     []take // asked for and not answered yet, in order
 	holding   bool   // a transfer slot of the node
 
+	leaving   *leaving
 	drain     *drain
 	forgetOp  *forgetting
 	releasing *release
@@ -277,6 +278,10 @@ func (t *tenant) answerAll(err error) {
 	}
 	if t.releasing != nil && t.releasing.reply != nil {
 		t.releasing.reply <- err
+	}
+	if t.leaving != nil && t.state == StateClosing { // an acquire that is still in flight is waited for
+		t.leaving.answer(err)
+		t.leaving = nil
 	}
 	t.openers, t.takes, t.drain, t.forgetOp, t.releasing = nil, nil, nil, nil, nil
 }

@@ -1,0 +1,110 @@
+package actors_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/actors"
+	"github.com/leasehold/leasehold/messages"
+	"github.com/leasehold/leasehold/stores/storetest"
+)
+
+// requireReleased fails unless the store lists the tenant's lease as ended.
+func requireReleased(t *testing.T, f *fleet, key messages.Key) {
+	t.Helper()
+	lease, _, err := f.leases.Inner().Read(t.Context(), key)
+	require.NoError(t, err)
+	require.False(t, lease.End.After(time.Now()), "the next owner has to wait out a lease that nobody uses")
+}
+
+func TestH7_AShutdownHandsBackTheLeaseOfATenantThatOpens(t *testing.T) {
+	for name, gate := range map[string]func(f *fleet) (<-chan struct{}, func()){
+		"while it restores": func(f *fleet) (<-chan struct{}, func()) { return f.durable.GateNext(storetest.OpList) },
+		"while it acquires": func(f *fleet) (<-chan struct{}, func()) {
+			reached := make(chan struct{})
+			f.leases.AfterNext(storetest.OpAcquire, func(ctxT, storetest.Call, storetest.Result) {
+				close(reached)
+				time.Sleep(50 * time.Millisecond)
+			})
+			return reached, func() {}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, f *fleet) {
+				n := f.start()
+				reached, release := gate(f)
+				defer release()
+				opened := make(chan error, 1)
+				go func() {
+					_, err := n.Tenant(within(t, time.Minute), "acme", tenantID(t, "u"))
+					opened <- err
+				}()
+				<-reached
+				f.leases.SlowNext(storetest.OpRelease, 200*time.Millisecond)
+				require.NoError(t, n.Shutdown(within(t, time.Minute)))
+				require.ErrorIs(t, <-opened, messages.ErrDraining)
+				requireReleased(t, f, messages.Key{Org: "acme", Tenant: tenantID(t, "u")})
+			})
+		})
+	}
+}
+
+func TestH7_AShutdownWaitsForAHandoffThatIsUnderWay(t *testing.T) {
+	inBubble(t, func(t *testing.T, f *fleet) {
+		n := f.start(func(c *actors.Config) { c.SnapshotEvery, c.DurableTimeout = time.Hour, time.Minute })
+		tenant := open(t, n, "u")
+		appendKind(t, tenant, "1")
+		reached, release := f.durable.GateNext(storetest.OpPut)
+		handed, down := make(chan error, 1), make(chan error, 1)
+		go func() { handed <- tenant.Handoff(within(t, time.Minute)) }()
+		<-reached
+		go func() { down <- n.Shutdown(within(t, time.Minute)) }()
+		time.Sleep(time.Second)
+		release()
+		require.NoError(t, <-handed)
+		require.NoError(t, <-down)
+		require.Equal(t, []string{"1"}, kinds(t, open(t, f.start(), "u")))
+	})
+}
+
+func TestH7_AShutdownHandsOffWhatAnEarlierHandoffCouldNot(t *testing.T) {
+	inBubble(t, func(t *testing.T, f *fleet) {
+		n := f.start(func(c *actors.Config) { c.SnapshotEvery = time.Hour })
+		tenant := open(t, n, "u")
+		appendKind(t, tenant, "1")
+		reached, release := f.durable.GateNext(storetest.OpPut)
+		defer release()
+		handed, down := make(chan error, 1), make(chan error, 1)
+		go func() { handed <- tenant.Handoff(within(t, time.Second)) }()
+		<-reached
+		go func() { down <- n.Shutdown(within(t, time.Minute)) }()
+		require.ErrorIs(t, <-handed, messages.ErrDeadlineExceeded)
+		require.NoError(t, <-down)
+		require.Equal(t, []string{"1"}, kinds(t, open(t, f.start(), "u")))
+	})
+}
+
+func TestH7_AShutdownWaitsForWhatIsClosing(t *testing.T) {
+	inBubble(t, func(t *testing.T, f *fleet) {
+		n := f.start()
+		left, gone := open(t, n, "left"), open(t, n, "gone")
+		appendKind(t, left, "1")
+		appendKind(t, gone, "1")
+		_, err := gone.Snapshot(t.Context())
+		require.NoError(t, err)
+		f.leases.Slow(storetest.OpRelease, 200*time.Millisecond)
+		f.durable.Slow(storetest.OpDeletePrefix, time.Second)
+		abandoned, forgotten := make(chan error, 1), make(chan error, 1)
+		go func() { abandoned <- left.Abandon(within(t, time.Minute)) }()
+		go func() { forgotten <- gone.Forget(within(t, time.Minute)) }()
+		synctestWait()
+		require.NoError(t, n.Shutdown(within(t, time.Minute)))
+		require.NoError(t, <-abandoned)
+		require.NoError(t, <-forgotten)
+		requireReleased(t, f, left.Key())
+		requireReleased(t, f, gone.Key())
+		require.Empty(t, f.objects(gone.Key()))
+	})
+}
