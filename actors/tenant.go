@@ -313,14 +313,20 @@ func (t *tenant) childGone(m mailbox.Terminated) {
 		t.ledger = nil
 		t.mark()
 		return
-	case m.Ref != t.lease && m.Ref != t.snaps && m.Ref != t.ledger, t.state == StateClosing:
+	case m.Ref != t.lease && m.Ref != t.snaps && m.Ref != t.ledger:
 		return
+	case t.state == StateClosing && m.Ref != t.lease && (m.Ref != t.snaps || t.forgetOp == nil):
+		return // nothing waits for it any more
 	}
 	t.emit(messages.Lifecycle{Kind: messages.LifecyclePanic, Code: messages.CodeInternal})
 	failed := &messages.Error{Code: messages.CodeInternal, Key: t.key.String(), Epoch: t.granted.Epoch, Message: "an actor of the tenant failed"}
 	if m.Ref == t.lease {
 		t.fence.Close(messages.ReasonReleased)
 		t.end(failed)
+		return
+	}
+	if t.state == StateClosing {
+		t.forgetFailed(failed)
 		return
 	}
 	t.giveUp(failed)

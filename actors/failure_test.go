@@ -1,0 +1,45 @@
+package actors_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/actors"
+	"github.com/leasehold/leasehold/messages"
+	"github.com/leasehold/leasehold/stores/storetest"
+)
+
+func TestAStoreThatPanicsDoesNotLeaveATenantThatNobodyCanUse(t *testing.T) {
+	for name, fail := range map[string]func(f *fleet, tenant *actors.Tenant) error{
+		"at the release": func(f *fleet, tenant *actors.Tenant) error {
+			f.leases.BeforeNext(storetest.OpRelease, func(ctxT, storetest.Call) { panic("a bug in a binding") })
+			return tenant.Handoff(within(f.t, time.Minute))
+		},
+		"at the mark of a forget": func(f *fleet, tenant *actors.Tenant) error {
+			f.leases.BeforeNext(storetest.OpForget, func(ctxT, storetest.Call) { panic("a bug in a binding") })
+			return tenant.Forget(within(f.t, time.Minute))
+		},
+		"at the deletion of a forget": func(f *fleet, tenant *actors.Tenant) error {
+			f.durable.BeforeNext(storetest.OpDeletePrefix, func(ctxT, storetest.Call) { panic("a bug in a binding") })
+			return tenant.Forget(within(f.t, time.Minute))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, f *fleet) {
+				f.t = t
+				tenant := open(t, f.start(), "u")
+				appendKind(t, tenant, "1")
+				begun := time.Now()
+				require.ErrorIs(t, fail(f, tenant), messages.ErrInternal)
+				require.Less(t, time.Since(begun), 10*time.Second)
+				begun = time.Now()
+				_, err := tenant.Append(within(t, time.Minute), messages.Event{Kind: "2"})
+				require.NoError(t, err)
+				require.Less(t, time.Since(begun), 2*ttl)
+				require.EqualValues(t, 2, epoch(t, tenant))
+			})
+		})
+	}
+}
