@@ -27,7 +27,8 @@ type Command func(ctx context.Context, tx *Tx, in json.RawMessage) (out any, err
 
 // Migration changes the application's own tables. Each version runs once per ledger, in a
 // transaction of its own, when the ledger is opened. Exactly one of SQL and Apply is set. A version
-// that has run must never be changed or taken out of the list.
+// that has run must never be changed or taken out of the list. What Tx refuses is refused here too,
+// and Limits.MaxSQLBytes holds. It runs whether or not the fence is open: nothing is acknowledged by it.
 type Migration struct {
 	Version int    // 1 or more; ascending
 	Name    string // for people

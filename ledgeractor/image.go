@@ -29,8 +29,11 @@ func (h *Handle) cut(ctx context.Context) (image Image, err error) {
 	if err := h.awaitOpen(ctx); err != nil {
 		return Image{}, err
 	}
-	if err := errors.Join(h.usable(), h.checkFence()); err != nil {
-		return Image{}, messages.AsError(err)
+	if err := h.usable(); err != nil {
+		return Image{}, err
+	}
+	if err := h.checkFence(); err != nil {
+		return Image{}, err
 	}
 	pool := h.shared.readers
 	select {
@@ -86,8 +89,11 @@ func (h *Handle) cut(ctx context.Context) (image Image, err error) {
 		}
 		return Image{}, pool.fail.typed(err)
 	}
+	if err := h.checkFence(); err != nil {
+		return Image{}, err
+	}
 	image.Version = a.version
-	return image, h.checkFence()
+	return image, nil
 }
 
 // pinRead begins a read transaction. Its first read fixes what it sees.
