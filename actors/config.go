@@ -77,7 +77,8 @@ type Config struct {
 	Limits ledgeractor.Limits
 
 	// OnLifecycle is called with every lifecycle event, in the order of each tenant, on the
-	// tenant's own goroutine: it must not block.
+	// tenant's own goroutine: it must not block. What a periodic sweep deletes is reported on the
+	// sweep's goroutine. A panic is logged, and changes nothing.
 	OnLifecycle func(messages.Lifecycle)
 	// Registerer takes the node's metrics; default: a registry of its own.
 	Registerer prometheus.Registerer

@@ -43,3 +43,22 @@ func TestAStoreThatPanicsDoesNotLeaveATenantThatNobodyCanUse(t *testing.T) {
 		})
 	}
 }
+
+func TestAPanicOfOnLifecycleEndsNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, f *fleet) {
+		n := f.start(func(c *actors.Config) {
+			c.SweepEvery = time.Minute
+			c.OnLifecycle = func(messages.Lifecycle) { panic("a bug in the application") }
+		})
+		tenant := open(t, n, "u")
+		appendKind(t, tenant, "1")
+		require.EqualValues(t, 1, epoch(t, tenant))
+		require.NoError(t, tenant.Forget(t.Context()))
+		_, err := f.durable.Inner().PutIfAbsent(t.Context(), tenant.Key().ImageName(1, 7), []byte("late"))
+		require.NoError(t, err)
+		time.Sleep(2 * time.Minute) // the sweep has something to report
+		require.Empty(t, f.objects(tenant.Key()))
+		appendKind(t, tenant, "2")
+		require.NoError(t, n.Shutdown(within(t, time.Minute)))
+	})
+}

@@ -155,7 +155,9 @@ func (n *Node) Shutdown(ctx context.Context) error {
 		}
 	}
 	reply := make(chan error, 1)
-	n.supervisor.Send(shutdown{ctx: ctx, reply: reply})
+	if !n.supervisor.Send(shutdown{ctx: ctx, reply: reply}) { // it has failed, and its tenants ended with it
+		reply <- &messages.Error{Code: messages.CodeInternal, Message: "the supervisor failed: nothing was handed off"}
+	}
 	err := <-reply
 	return errors.Join(err, n.stop())
 }

@@ -2,7 +2,9 @@ package actors
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/leasehold/leasehold/messages"
@@ -70,13 +72,25 @@ func (n *Node) sweepLocal(ctx context.Context, setAside time.Duration) {
 	})
 }
 
+// tell calls OnLifecycle. A panic of the application's must not take a tenant, or the node, with it.
+func (n *Node) tell(e messages.Lifecycle) {
+	if n.cfg.OnLifecycle == nil {
+		return
+	}
+	defer func() {
+		if v := recover(); v != nil {
+			// The value may hold personal data: the log gets its type.
+			n.log(e.Key).Error("panic in OnLifecycle", "event", e.Kind, "type", fmt.Sprintf("%T", v), "stack", string(debug.Stack()))
+		}
+	}()
+	n.cfg.OnLifecycle(e)
+}
+
 // emit publishes a lifecycle event.
 func (n *Node) emit(e messages.Lifecycle) {
 	e.At = n.cfg.Now()
 	n.metrics.lifecycle.WithLabelValues(string(e.Kind), string(e.Code)).Inc()
-	if n.cfg.OnLifecycle != nil {
-		n.cfg.OnLifecycle(e)
-	}
+	n.tell(e)
 	attrs := []any{"event", e.Kind, "epoch", e.Epoch}
 	for _, a := range []struct {
 		name  string
