@@ -20,8 +20,9 @@ import (
 // Config describes a node. The zero value is a node on the embedded defaults; Start fills in every
 // field that is zero.
 type Config struct {
-	// NodeName names the node in owner ids; default: the host name. Two nodes that run at the same
-	// time may share a name, but then neither waits out the other's lease knowingly.
+	// NodeName names the node in owner ids; default: the host name. A lease under this name is waited
+	// out: it is taken for a predecessor's, until it is seen to be renewed. So two nodes that run at the
+	// same time should not share a name: each is told only after a renewal that the other holds a tenant.
 	NodeName string
 	// StateRoot is the folder of the node's local files; default "leasehold-data". One node at a
 	// time may use it: Start takes an exclusive lock.

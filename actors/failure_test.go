@@ -9,6 +9,7 @@ import (
 	"github.com/leasehold/leasehold/actors"
 	"github.com/leasehold/leasehold/messages"
 	"github.com/leasehold/leasehold/stores/storetest"
+	"path/filepath"
 )
 
 func TestAStoreThatPanicsDoesNotLeaveATenantThatNobodyCanUse(t *testing.T) {
@@ -60,5 +61,23 @@ func TestAPanicOfOnLifecycleEndsNothing(t *testing.T) {
 		require.Empty(t, f.objects(tenant.Key()))
 		appendKind(t, tenant, "2")
 		require.NoError(t, n.Shutdown(within(t, time.Minute)))
+	})
+}
+
+func TestT2_ANodeOfTheSameNameThatLivesIsNamedAsTheHolder(t *testing.T) {
+	inBubble(t, func(t *testing.T, f *fleet) {
+		named := func(root string) func(*actors.Config) {
+			return func(c *actors.Config) { c.NodeName, c.StateRoot = "same", filepath.Join(f.root, root) }
+		}
+		a, b := f.start(named("a")), f.start(named("b"))
+		tenant := open(t, a, "u")
+		begun := time.Now()
+		_, err := b.Tenant(within(t, time.Minute), "acme", tenantID(t, "u"))
+		var e *messages.Error
+		require.ErrorAs(t, err, &e)
+		require.Equal(t, messages.CodeHeld, e.Code)
+		require.Equal(t, a.Owner(), e.Owner)
+		require.LessOrEqual(t, time.Since(begun), ttl)
+		appendKind(t, tenant, "still served")
 	})
 }

@@ -71,14 +71,25 @@ func (t *tenant) acquireFailed(err error) {
 	}
 	// A lease under this node's name is this process's own, given up and not confirmed yet, or that
 	// of a predecessor, which is dead because the state root is locked: it is waited out instead of
-	// being reported.
+	// being reported. Unless it moves: then it is that of a living node with the same name.
 	var e *messages.Error
-	if errors.As(err, &e) && e.Code == messages.CodeHeld && messages.OwnerNode(e.Owner) == t.node.cfg.NodeName {
+	if errors.As(err, &e) && e.Code == messages.CodeHeld && messages.OwnerNode(e.Owner) == t.node.cfg.NodeName && !t.livesOn(e) {
 		wait := min(max(e.RetryAfter, 10*time.Millisecond), t.node.cfg.RenewEvery)
 		t.self.After(wait, acquireAgain{t.gen})
 		return
 	}
 	t.end(err)
+}
+
+// livesOn reports whether the lease that is being waited out was renewed, or taken, by another process
+// since it was last looked at.
+func (t *tenant) livesOn(held *messages.Error) bool {
+	if held.Lease == nil || held.Owner == t.node.owner {
+		return false
+	}
+	before := t.awaited
+	t.awaited = *held.Lease
+	return before.Epoch > 0 && (before.Epoch != t.awaited.Epoch || t.awaited.End.After(before.End))
 }
 
 // acquired goes on to restore. Renewals run from here on: a restore may take longer than the lease.

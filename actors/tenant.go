@@ -94,9 +94,10 @@ type tenant struct {
 	granted  messages.Lease
 	restored snapshotactor.Restored
 	openers  []find
-	begun    time.Time // of the open
-	doomed   error     // set while an acquire is in flight that must not be used any more
-	ahead    int       // attempts that met a lineage ahead of their epoch
+	begun    time.Time      // of the open
+	doomed   error          // set while an acquire is in flight that must not be used any more
+	awaited  messages.Lease // of a node with this one's name, as it was last seen
+	ahead    int            // attempts that met a lineage ahead of their epoch
 
 	published uint64 // highest snapshot of this epoch that is in the store
 	counted   uint64 // highest snapshot that was taken with an open fence
