@@ -3,9 +3,8 @@ GO      ?= go
 PKGS    := ./...
 # The simulation has its own line in `test`, so that its budget is seen.
 FUZZTIME ?= 10s
-SOAK    ?= 2000
 
-.PHONY: help run test quick drill bench lint fuzz soak
+.PHONY: help run test drill bench lint fuzz soak
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 

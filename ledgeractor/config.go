@@ -51,8 +51,8 @@ type Limits struct {
 	// MaxInputBytes and MaxOutputBytes bound a command's JSON input and output. Default 8 MiB each.
 	MaxInputBytes  int
 	MaxOutputBytes int
-	// MaxImageBytes is the largest ledger of which Cut takes an image. Cut needs twice that in
-	// memory while it runs. Default 1 GiB.
+	// MaxImageBytes is the largest ledger of which Cut takes an image. Cut needs that much
+	// memory, and as much disk, while it runs. Default 1 GiB.
 	MaxImageBytes int64
 	// QueryTimeout bounds a read, whatever the caller's deadline. Default 10 s.
 	QueryTimeout time.Duration

@@ -9,13 +9,22 @@ import (
 
 // corrupt says that an object failed its verification (S5).
 func corrupt(object, message string, err error) error {
-	return &messages.Error{Code: messages.CodeCorrupt, Object: object, Message: message, Err: err}
+	return &messages.Error{Code: messages.CodeCorrupt, Key: tenantOf(object), Object: object, Message: message, Err: err}
+}
+
+// tenantOf returns the tenant's part of an object's name, or "" for what is none.
+func tenantOf(object string) string {
+	o, err := messages.ParseObject(object)
+	if err != nil {
+		return ""
+	}
+	return o.Key.String()
 }
 
 // unsupported says that an object is sound as far as this version can tell, but that it cannot apply
 // it. It is not CodeCorrupt: an operator must not delete what only a newer version can read.
 func unsupported(object, message string) error {
-	return &messages.Error{Code: messages.CodeInvalidArgument, Object: object, Message: message + "; a newer version of Leasehold is needed to restore it"}
+	return &messages.Error{Code: messages.CodeInvalidArgument, Key: tenantOf(object), Object: object, Message: message + "; a newer version of Leasehold is needed to restore it"}
 }
 
 // ahead says that the durable store knows an epoch at or above the granted one: give it up.
