@@ -266,10 +266,14 @@ func (c *client) transact(ctx context.Context) {
 			err = &messages.Error{Code: messages.CodeCommandFailed, Err: err}
 		}
 		for i, at := range index {
-			if !l.dead() {
+			if i == 0 && !l.dead() {
 				c.w.sawFence(at, sawFence)
 			}
-			_ = c.w.answer(at, l, done[i], err)
+			outcome := err
+			if i > 0 && !sawFence.IsZero() { // whatever became of the rest, this one was refused
+				outcome = messages.Fenced(c.key, 0, "")
+			}
+			_ = c.w.answer(at, l, done[i], outcome)
 		}
 		return err
 	})

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"context"
 	"runtime"
 	"strings"
 	"sync"
@@ -103,6 +104,20 @@ func (p *process) stop() {
 	}
 }
 
+// stopFor leaves a stopped process stopped until somebody wakes it, but no longer than d.
+func (p *process) stopFor(ctx context.Context, d time.Duration) {
+	p.mu.Lock()
+	thaw := p.thaw
+	p.mu.Unlock()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-thaw:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
 // resume lets it go on. A suspended machine's monotonic clock has not counted the time.
 func (p *process) resume(suspended bool) {
 	p.mu.Lock()
@@ -117,19 +132,20 @@ func (p *process) resume(suspended bool) {
 	p.thaw = nil
 }
 
-// wait returns when the process runs.
-func (p *process) wait() {
+// wait returns when the process runs, and whether it had to wait for that.
+func (p *process) wait() (waited bool) {
 	for {
 		p.mu.Lock()
 		thaw := p.thaw
 		p.mu.Unlock()
 		if thaw == nil {
-			return
+			return waited
 		}
+		waited = true
 		select {
 		case <-thaw:
 		case <-p.dead:
-			return
+			return waited
 		}
 	}
 }

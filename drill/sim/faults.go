@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,10 +31,11 @@ func (w *world) chaos(ctx context.Context, running *sync.WaitGroup) {
 	for _, n := range w.nodes {
 		every(n.name+" crash", p.Crash, func(r *rand.Rand) { n.crashFor(ctx, between(r, 100*time.Millisecond, 25*time.Second)) })
 		every(n.name+" freeze", p.Freeze, func(r *rand.Rand) { n.freeze(ctx, between(r, 3*time.Second, 25*time.Second), false) })
-		every(n.name+" suspend", p.Suspend, func(r *rand.Rand) { n.freeze(ctx, between(r, 10*time.Second, 30*time.Second), true) })
+		every(n.name+" suspend", p.Suspend, func(r *rand.Rand) { n.freeze(ctx, between(r, 10*time.Second, 50*time.Second), true) })
 		every(n.name+" pause", p.Pause, func(r *rand.Rand) { n.pause(between(r, 8*time.Second, 20*time.Second)) })
-		every(n.name+" outage", p.Outage, func(r *rand.Rand) { n.outage(ctx, r, between(r, 2*time.Second, 25*time.Second), false) })
-		every(n.name+" gray", p.Gray, func(r *rand.Rand) { n.outage(ctx, r, between(r, 5*time.Second, 30*time.Second), true) })
+		every(n.name+" outage", p.Outage, func(r *rand.Rand) { n.outage(ctx, r.IntN(3), between(r, 2*time.Second, 25*time.Second), false) })
+		every(n.name+" gray", p.Gray, func(r *rand.Rand) { n.outage(ctx, r.IntN(3), between(r, 5*time.Second, 30*time.Second), true) })
+		every(n.name+" gray leases", p.GrayLeases, func(r *rand.Rand) { n.outage(ctx, onlyLeases, between(r, 10*time.Second, 40*time.Second), true) })
 	}
 	for _, key := range w.keys {
 		c := newClient(w, key, "operator")
@@ -46,6 +48,9 @@ func (w *world) chaos(ctx context.Context, running *sync.WaitGroup) {
 		}
 		every(at("compete"), p.Compete, func(r *rand.Rand) { c.compete(ctx, r) })
 		every(at("rot"), p.Rot, func(r *rand.Rand) { w.rot(ctx, key, between(r, 5*time.Second, 20*time.Second)) })
+	}
+	if p.Reset {
+		running.Go(func() { w.reset(ctx) })
 	}
 	every("jump", jumpEvery(p.Jump), func(r *rand.Rand) {
 		d := between(r, -p.Jump, p.Jump)
@@ -82,19 +87,74 @@ func (n *node) freeze(ctx context.Context, d time.Duration, suspended bool) {
 	if l == nil || l.process.stopped() {
 		return
 	}
-	n.w.logf("%s is stopped for %v (suspended: %v)", l.owner, d, suspended)
+	if suspended {
+		l.process.suspend(n.w, l.owner, d)
+		return
+	}
+	n.w.logf("%s is stopped for %v", l.owner, d)
 	n.w.count(func(s *Stats) { s.Freezes++ })
 	l.process.stop()
-	rest(ctx, d)
-	if suspended {
-		n.w.mu.Lock()
-		if _, ok := n.w.history.Clockless[l.owner]; !ok {
-			n.w.history.Clockless[l.owner] = time.Now()
-		}
-		n.w.mu.Unlock()
+	if n.w.Profile.ThawOnList {
+		d = 3 * ttl
 	}
-	l.process.resume(suspended)
+	l.process.stopFor(ctx, d)
+	l.process.resume(false)
 	n.w.logf("%s goes on", l.owner)
+}
+
+// suspend stops the process for a time that its clock will not have counted.
+func (p *process) suspend(w *world, owner string, d time.Duration) {
+	if p.stopped() {
+		return
+	}
+	w.logf("%s is suspended for %v", owner, d)
+	w.count(func(s *Stats) { s.Freezes++ })
+	p.stop()
+	p.stopFor(context.Background(), d)
+	w.mu.Lock()
+	if _, ok := w.history.Clockless[owner]; !ok {
+		w.history.Clockless[owner] = time.Now()
+	}
+	w.mu.Unlock()
+	p.resume(true)
+	w.logf("%s goes on, and its clock has lost the time", owner)
+}
+
+// listed lets stopped processes go on in the middle of a successor's open: they hurry, and it does not.
+func (w *world) listed(prefix string, by durable) {
+	if !w.Profile.ThawOnList {
+		return
+	}
+	for _, n := range w.nodes {
+		l := n.current()
+		if l == nil || l.owner == by.owner || !l.process.stopped() {
+			continue
+		}
+		w.mu.Lock()
+		held := false
+		for _, e := range w.history.Trails[keyOf(prefix)] {
+			held = held || (e.Op == messages.OpAcquire && e.Owner == l.owner)
+		}
+		w.mu.Unlock()
+		if held {
+			w.logf("%s is woken by the open of %s", l.owner, by.owner)
+			now := time.Now()
+			by.set(func() { by.slow = now.Add(durableTimeout) })
+			for _, k := range []*link{l.leases, l.durable} {
+				k.set(func() { k.quick = now.Add(durableTimeout) })
+			}
+			l.process.resume(false)
+		}
+	}
+}
+
+// keyOf returns the tenant whose prefix is listed.
+func keyOf(prefix string) messages.Key {
+	key, err := messages.ParseKey(strings.TrimSuffix(prefix, "/"))
+	if err != nil {
+		return messages.Key{}
+	}
+	return key
 }
 
 // pause makes the next commit of the process take so long.
@@ -107,18 +167,23 @@ func (n *node) pause(d time.Duration) {
 	}
 }
 
+// What an outage concerns; any other number: both stores.
+const (
+	onlyLeases  = 0
+	onlyDurable = 1
+)
+
 // outage takes one store, or both, away from the node.
-func (n *node) outage(ctx context.Context, r *rand.Rand, d time.Duration, gray bool) {
+func (n *node) outage(ctx context.Context, which int, d time.Duration, gray bool) {
 	l := n.current()
-	which := r.IntN(3)
 	if l == nil {
 		return
 	}
 	var links []*link
-	if which != 0 {
+	if which != onlyDurable {
 		links = append(links, l.leases)
 	}
-	if which != 1 {
+	if which != onlyLeases {
 		links = append(links, l.durable)
 	}
 	for _, k := range links {

@@ -94,9 +94,10 @@ func (c *client) appendAt(at int) error {
 	defer cancel()
 	tenant, err := l.node.Tenant(ctx, c.key.Org, c.key.Tenant)
 	if err == nil {
-		i := c.w.intend(history.Write{Key: c.key, ID: c.id(), Owner: l.owner})
+		id := c.id()
+		i := c.w.intend(history.Write{Key: c.key, ID: id, Owner: l.owner})
 		var done messages.Appended
-		done, err = tenant.Append(ctx, c.event(c.w.history.Writes[i].ID, ""))
+		done, err = tenant.Append(ctx, c.event(id, ""))
 		_ = c.w.answer(i, l, done, err)
 	}
 	c.w.judge(c.key, "append in the finale", l, err)

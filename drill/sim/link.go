@@ -18,9 +18,13 @@ type link struct {
 
 	mu      sync.Mutex
 	streams map[string]*rand.Rand
-	down    bool // requests are lost
-	gray    bool // requests arrive; answers are late, or lost
-	healed  bool // nothing goes wrong any more
+	down    bool      // requests are lost
+	gray    bool      // requests arrive; answers are late, or lost
+	healed  bool      // nothing goes wrong any more
+	doubt   bool      // an acquire was not answered
+	dark    time.Time // requests are lost until then
+	quick   time.Time // nothing goes wrong until then
+	slow    time.Time // requests take seconds until then
 }
 
 func newLink(w *world, p *process, name string) *link {
@@ -32,6 +36,7 @@ type fate struct {
 	lost, answerLost bool
 	before, after    time.Duration // its effect; and from there to its answer
 	survives         bool          // it arrives although its sender was killed meanwhile
+	handled          time.Duration // how long after a stopped process went on it notices the answer
 }
 
 func (l *link) fate(op string) fate {
@@ -45,12 +50,21 @@ func (l *link) fate(op string) fate {
 	// Every chance is drawn each time, so that one fault does not shift the others.
 	p := l.w.Profile
 	lost, slow, which, how, survives := r.Float64(), r.Float64(), r.Float64(), r.Float64(), r.Float64() < 0.5
-	f := fate{survives: survives}
+	f := fate{survives: survives, handled: time.Duration(how * float64(300*time.Millisecond))}
 	deletes := op == "Delete" || op == "DeletePrefix"
 	switch {
-	case l.healed:
+	case l.healed, time.Now().Before(l.quick):
 		return f
-	case l.down:
+	case time.Now().Before(l.slow):
+		f.before = time.Second + time.Duration(how*float64(durableTimeout/2))
+		return f
+	case op == "Acquire" && slow < p.LoseAcquire:
+		f.answerLost, l.doubt = true, true
+		return f
+	case op == "Read" && l.doubt:
+		l.doubt, l.dark = false, time.Now().Add(between(r, ttl-storeTimeout, 2*ttl))
+		return f
+	case l.down, time.Now().Before(l.dark):
 		f.lost = true
 		return f
 	case deletes && lost < p.DeleteFail, lost < p.Lost/2:
@@ -91,7 +105,7 @@ func call[T any](ctx context.Context, l *link, op, object string, effect func() 
 	default:
 	}
 	f := l.fate(op)
-	if f == (fate{survives: f.survives}) {
+	if !f.lost && !f.answerLost && f.before == 0 && f.after == 0 {
 		out, err := effect()
 		return out, err
 	}
@@ -127,8 +141,12 @@ func call[T any](ctx context.Context, l *link, op, object string, effect func() 
 		case <-l.process.dead:
 		}
 	})
-	// A stopped process sees neither answers nor deadlines until it goes on.
-	defer l.process.wait()
+	// A stopped process sees neither answers nor deadlines until it goes on, and then in any order.
+	defer func() {
+		if l.process.wait() {
+			time.Sleep(f.handled)
+		}
+	}()
 	select {
 	case a := <-answers:
 		return a.out, a.err

@@ -52,7 +52,10 @@ func (n *node) start() error {
 	defer func() { n.turn <- struct{}{} }()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.life != nil {
+	n.w.mu.Lock()
+	stopped := n.w.stopped
+	n.w.mu.Unlock()
+	if n.life != nil || stopped {
 		return nil
 	}
 	n.starts++

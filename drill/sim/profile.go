@@ -12,12 +12,22 @@ type Profile struct {
 	Name string
 
 	// Per node.
-	Crash   time.Duration // the process is killed, and started again some time later
-	Freeze  time.Duration // the process is stopped (SIGSTOP) past its lease, and goes on
-	Suspend time.Duration // the same, and its clock does not count the time: the declared limit D6
-	Outage  time.Duration // a store cannot be reached from the node
-	Gray    time.Duration // a store answers late or not at all, while requests take effect
-	Pause   time.Duration // the process is stopped in the middle of a commit
+	Crash      time.Duration // the process is killed, and started again some time later
+	Freeze     time.Duration // the process is stopped (SIGSTOP) past its lease, and goes on
+	Suspend    time.Duration // the same, and its clock does not count the time: the declared limit D6
+	Outage     time.Duration // a store cannot be reached from the node
+	Gray       time.Duration // a store answers late or not at all, while requests take effect
+	GrayLeases time.Duration // the same of the lease store alone
+	Pause      time.Duration // the process is stopped in the middle of a commit
+
+	// ThawOnList lets a stopped process go on when another node lists the objects of a tenant that it
+	// held: in the middle of its successor's open.
+	ThawOnList bool
+	// StopOpening is the chance that a process is suspended just when it was granted a lease.
+	StopOpening float64
+	// LoseAcquire is the chance that an acquire takes effect and is not answered; once that was read
+	// back, the lease store cannot be reached for a while.
+	LoseAcquire float64
 
 	// Per call, at any time.
 	Lost       float64       // chance that a request, or else its answer, is lost
@@ -38,6 +48,9 @@ type Profile struct {
 	// opens name. It needs a Retention that keeps older ones.
 	Rot       time.Duration
 	Retention snapshotactor.Retention
+	// Reset gives the lease store its records of the very beginning back, in the middle of the run
+	// and with all nodes down: outside of what the protocol can survive, but it must not be silent.
+	Reset bool
 	// Aged gives each tenant's snapshots numbers about to pass 999,999.
 	Aged bool
 	// IdleAfter closes idle tenants; zero: never.
@@ -59,6 +72,11 @@ func Profiles() []Profile {
 		{Name: "mixed", Crash: 90 * time.Second, Freeze: 90 * time.Second, Pause: 90 * time.Second, Outage: 90 * time.Second, Gray: 90 * time.Second, Lost: 0.02, Slow: 0.1, SlowFor: 20 * time.Second,
 			DeleteFail: 0.1, DeleteSlow: 0.1, Handoff: 50 * time.Second, Abandon: 2 * time.Minute, Forget: 2 * time.Minute, Snapshot: 40 * time.Second, Lag: 0.08, Jump: 500 * time.Millisecond, Compete: 20 * time.Second},
 		{Name: "rot", Rot: 80 * time.Second, Crash: 90 * time.Second, Handoff: time.Minute, Snapshot: 20 * time.Second, Retention: snapshotactor.Retention{Keep: 3}},
+		{Name: "reset", Reset: true, Crash: 2 * time.Minute, Handoff: time.Minute, Snapshot: 30 * time.Second},
+		{Name: "openings", StopOpening: 0.4, Crash: time.Minute, Handoff: 40 * time.Second, Compete: 8 * time.Second, Slow: 0.3, SlowFor: 4 * time.Second},
+		{Name: "acquires", LoseAcquire: 0.6, Crash: time.Minute, Handoff: 40 * time.Second, Abandon: time.Minute, Compete: 2 * time.Second, Think: 600 * time.Millisecond},
+		{Name: "wakers", Freeze: 30 * time.Second, ThawOnList: true, Compete: 5 * time.Second, Slow: 0.5, SlowFor: 5 * time.Second, Snapshot: 10 * time.Second, Think: time.Second},
+		{Name: "grayleases", GrayLeases: 20 * time.Second, Compete: 3 * time.Second, Think: 700 * time.Millisecond, Handoff: 30 * time.Second, Abandon: time.Minute},
 		{Name: "aged", Aged: true, Crash: 60 * time.Second, Handoff: 40 * time.Second, Snapshot: 30 * time.Second},
 	}
 }

@@ -43,6 +43,9 @@ func (s leases) Acquire(ctx context.Context, key messages.Key, owner string, ttl
 	return call(ctx, s.link, "Acquire", "", func() (messages.Lease, error) {
 		lease, err := s.w.leases.Acquire(context.Background(), key, owner, ttl)
 		s.w.granted(messages.OpAcquire, lease, err)
+		if err == nil {
+			s.stopOpening()
+		}
 		return lease, err
 	})
 }
@@ -91,6 +94,28 @@ func (s leases) Forgotten(ctx context.Context, after string, limit int) ([]messa
 	})
 }
 
+// stopOpening suspends the process that was just granted a lease, now and then.
+func (s leases) stopOpening() {
+	if s.w.Profile.StopOpening == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.streams["stop opening"]
+	if r == nil {
+		r = stream(s.w.Seed, s.name+" stop opening")
+		s.streams["stop opening"] = r
+	}
+	chance, begin, d := r.Float64(), between(r, 0, 2*time.Second), between(r, ttl, 3*ttl)
+	if chance >= s.w.Profile.StopOpening || s.healed {
+		return
+	}
+	s.w.requests.Go(func() {
+		time.Sleep(begin)
+		s.process.suspend(s.w, s.owner, d)
+	})
+}
+
 type (
 	none    struct{}
 	content struct {
@@ -119,7 +144,9 @@ func (s durable) Get(ctx context.Context, name string) ([]byte, bool, error) {
 
 func (s durable) List(ctx context.Context, prefix string) ([]string, error) {
 	return call(ctx, s.link, "List", prefix, func() ([]string, error) {
-		return s.w.durable.List(context.Background(), prefix)
+		names, err := s.w.durable.List(context.Background(), prefix)
+		s.w.listed(prefix, s)
+		return names, err
 	})
 }
 

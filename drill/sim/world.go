@@ -37,12 +37,15 @@ type world struct {
 	rotten  map[string]bool     // images that are damaged now
 	log     []string
 	stats   Stats
+	stopped bool                    // no process may be started
+	used    map[messages.Key]uint64 // epochs that were used before the lease store lost its records
 }
 
 func newWorld(o Options, root string) (*world, error) {
-	w := &world{Options: o, root: root, begun: time.Now(), clock: &storeClock{}, rotten: map[string]bool{}, history: history.History{
+	w := &world{Options: o, root: root, begun: time.Now(), clock: &storeClock{}, rotten: map[string]bool{}, used: map[messages.Key]uint64{}, history: history.History{
 		Trails: map[messages.Key][]messages.LeaseEntry{}, Objects: map[string]history.Object{}, Archive: true,
 		Final: map[messages.Key]history.State{}, Clockless: map[string]time.Time{}, Excused: map[messages.Key]map[messages.Position]bool{},
+		Slack: time.Microsecond, // manifests keep whole microseconds
 	}}
 	var err error
 	w.leases, err = sqlite.Open(context.Background(), sqlite.Config{Path: filepath.Join(root, "leases.db"), Now: w.clock.Now, NoSync: true})
@@ -88,10 +91,11 @@ func (w *world) granted(op string, lease messages.Lease, err error) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	floor := lease.Floor
-	w.history.Trails[lease.Key] = append(w.history.Trails[lease.Key], messages.LeaseEntry{
-		Op: op, Owner: lease.Owner, Epoch: lease.Epoch, TTL: lease.TTL, End: lease.End, Floor: floor, At: time.Now(),
-	})
+	if lease.Epoch > w.used[lease.Key] {
+		w.history.Trails[lease.Key] = append(w.history.Trails[lease.Key], messages.LeaseEntry{
+			Op: op, Owner: lease.Owner, Epoch: lease.Epoch, TTL: lease.TTL, End: lease.End, Floor: lease.Floor, At: time.Now(),
+		})
+	}
 	if op != messages.OpRenew {
 		w.logLocked("lease store: %s %s epoch %d to %s", op, shortKey(lease.Key), lease.Epoch, lease.Owner)
 	}
