@@ -129,17 +129,12 @@ func (t *tenant) prepared(m prepared) {
 func (t *tenant) snapshotConfig(file string, gen int) snapshotactor.Config {
 	cfg, act := t.node.cfg, t.act
 	return snapshotactor.Config{
-		Store: t.node.durable(), Key: t.key, Owner: t.node.owner, Fence: t.fence, Verifier: verifier{t.node}, File: file,
+		Store: slotted{t.node.durable(), act, t.self.Context()}, Key: t.key, Owner: t.node.owner, Fence: t.fence, Verifier: verifier{t.node}, File: file,
 		Now: cfg.Now, CallTimeout: cfg.DurableTimeout, Retention: cfg.Retention, Planted: cfg.Planted, Log: t.node.log(t.key),
 		Cut: func(ctx context.Context) (snapshotactor.Image, error) {
 			// A slot for the image that is about to be held in memory; it is returned with the answer.
-			select {
-			case t.node.transfers <- struct{}{}:
-				if !act.slot.CompareAndSwap(false, true) {
-					<-t.node.transfers // it has one already
-				}
-			case <-ctx.Done():
-				return snapshotactor.Image{}, messages.AsError(ctx.Err())
+			if err := act.takeSlot(ctx); err != nil {
+				return snapshotactor.Image{}, err
 			}
 			// Read before the cut: what was acknowledged by then is in the image, and retention by age
 			// takes a snapshot for older than it is, never for younger.

@@ -80,6 +80,7 @@ func (t *tenant) lost(err error) {
 func (t *tenant) fromSnapshots(msg any) {
 	switch m := msg.(type) {
 	case snapshotactor.Opened:
+		t.act.returnSlot()
 		t.restoredOpen(m)
 	case snapshotactor.Taken:
 		t.taken(m)
@@ -145,10 +146,12 @@ func (t *tenant) take(reason string, reply chan snapshotDone) {
 
 // taken handles the answer to a Take, or the late answer for a number that was in doubt.
 func (t *tenant) taken(m snapshotactor.Taken) {
-	t.returnSlot()
 	var k take
 	if !m.Settled && len(t.takes) > 0 {
 		k, t.takes = t.takes[0], t.takes[1:]
+	}
+	if len(t.takes) == 0 { // else the next one is under way, and has the slot, or will return it itself
+		t.act.returnSlot()
 	}
 	t.published = max(t.published, m.Manifest.Snapshot)
 	if m.Err == nil {
@@ -177,12 +180,5 @@ func (t *tenant) taken(m snapshotactor.Taken) {
 	}
 	if !m.Settled {
 		t.flushed(m.Err)
-	}
-}
-
-// returnSlot gives the transfer slot of an image back that is no longer in memory.
-func (t *tenant) returnSlot() {
-	if t.act.slot.CompareAndSwap(true, false) {
-		<-t.node.transfers
 	}
 }

@@ -107,7 +107,6 @@ type tenant struct {
 	saved     uint64 // the ledger's version that the newest counted snapshot holds
 	lastSeq   int64
 	takes     []take // asked for and not answered yet, in order
-	holding   bool   // a transfer slot of the node
 
 	leaving   *leaving
 	drain     *drain
@@ -242,7 +241,7 @@ func (t *tenant) Panicked(self *mailbox.Self, msg any, _ any, _ []byte) bool {
 }
 
 func (t *tenant) Stopping(*mailbox.Self) {
-	t.returnSlot()
+	t.act.closeSlot()
 	t.answerAll(t.act.closed())
 	if t.dropFiles {
 		t.node.dropLocal(t.key)
