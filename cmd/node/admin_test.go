@@ -41,6 +41,7 @@ func failed(t *testing.T, exit int, code messages.Code, args ...string) *message
 
 // Every admin command, against the stores of a node that runs, and of one that has stopped.
 func TestAdmin_EveryCommand(t *testing.T) {
+	t.Parallel()
 	root := t.TempDir()
 	state := "--state-root=" + root
 	p := run(t, root, "--snapshot-every=1h", "--retain=10")
@@ -144,6 +145,7 @@ func TestAdmin_EveryCommand(t *testing.T) {
 
 // A damaged copy: exit code 4, the object named; and forget works on a tenant that nobody can open.
 func TestAdmin_DamagedCopies(t *testing.T) {
+	t.Parallel()
 	root := t.TempDir()
 	state := "--state-root=" + root
 	p := run(t, root)
@@ -179,6 +181,7 @@ func TestAdmin_DamagedCopies(t *testing.T) {
 }
 
 func TestAdmin_WrongUsage(t *testing.T) {
+	t.Parallel()
 	root := t.TempDir()
 	p := run(t, root)
 	p.terminate()
@@ -203,6 +206,7 @@ func TestAdmin_WrongUsage(t *testing.T) {
 }
 
 func TestVersionAndHelp(t *testing.T) {
+	t.Parallel()
 	out, _, code := tool(t, "version")
 	require.Zero(t, code)
 	require.Contains(t, out, "leasehold")

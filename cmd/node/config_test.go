@@ -32,6 +32,7 @@ func file(t *testing.T, name, text string) string {
 
 // Flags win over the environment, that over the file, that over the defaults.
 func TestConfig_Precedence(t *testing.T) {
+	t.Parallel()
 	yaml := file(t, "node.yaml", "ttl: 7s\nlisten: 127.0.0.1:1\nmax_rows: 77\nunsafe_planted: true\nplanted: no-seal\nlog_level: debug\n")
 	out, stderr, code := effective(t, []string{"LEASEHOLD_TTL=8s", "LEASEHOLD_LISTEN=127.0.0.1:2", "LEASEHOLD_CONFIG=" + yaml}, "--ttl=9s")
 	require.Equal(t, 0, code, stderr)
@@ -47,6 +48,7 @@ func TestConfig_Precedence(t *testing.T) {
 
 // What is printed is a file that leads to the same configuration.
 func TestConfig_PrintsWhatItTakes(t *testing.T) {
+	t.Parallel()
 	key := file(t, "acme.key", strings.Repeat("07", 32)+"\n")
 	first, stderr, code := effective(t, nil, "--org-key=acme="+key, "--idle-after=-1s", "--retain=3")
 	require.Equal(t, 0, code, stderr)
@@ -61,6 +63,7 @@ func TestConfig_PrintsWhatItTakes(t *testing.T) {
 }
 
 func TestConfig_EverySettingIsAFlagAndAKeyOfTheFile(t *testing.T) {
+	t.Parallel()
 	help, _, code := tool(t, "config", "--help")
 	require.Zero(t, code)
 	for _, name := range config.Names() {
@@ -74,6 +77,7 @@ func TestConfig_EverySettingIsAFlagAndAKeyOfTheFile(t *testing.T) {
 
 // Every mistake is named by the setting that it is in.
 func TestConfig_NamesTheFieldAtFault(t *testing.T) {
+	t.Parallel()
 	short := file(t, "short.key", "0707")
 	text := file(t, "text.key", "this is no hex, and a secret")
 	for name, c := range map[string]struct{ yaml, says string }{
@@ -128,6 +132,7 @@ func TestConfig_NamesTheFieldAtFault(t *testing.T) {
 }
 
 func TestConfig_TokenFiles(t *testing.T) {
+	t.Parallel()
 	token := strings.Repeat("t", 32)
 	for text, says := range map[string]string{
 		"":                            "holds no token",

@@ -90,13 +90,10 @@ func command(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// fast makes takeovers quick: a lease is waited out in a second.
-var fast = []string{"--ttl=1s", "--margin=250ms", "--renew-every=200ms"}
-
 // run starts `node run` and waits until it says where it listens.
 func run(t *testing.T, root string, args ...string) *process {
 	t.Helper()
-	return start(t, command(t, append(append([]string{"run", "--listen=127.0.0.1:0", "--state-root=" + root}, fast...), args...)...))
+	return start(t, command(t, append([]string{"run", "--listen=127.0.0.1:0", "--state-root=" + root}, args...)...))
 }
 
 func start(t *testing.T, cmd *exec.Cmd) *process {

@@ -23,8 +23,10 @@ import (
 // H2 at the level of processes: after kill -9 a restarted node waits out its predecessor's lease by
 // itself and serves what the last snapshot held, at the next epoch.
 func TestRun_ServesAgainAfterKillMinusNine(t *testing.T) {
+	t.Parallel()
 	root := t.TempDir()
-	first := run(t, root, "--snapshot-every=1h")
+	lease := []string{"--snapshot-every=1h", "--ttl=2s", "--margin=500ms", "--renew-every=200ms"}
+	first := run(t, root, lease...)
 	for i := range 5 {
 		require.Equal(t, 200, first.post(path(tenantOne)+"/events", fmt.Sprintf(`{"kind":"saved-%d"}`, i)).status)
 	}
@@ -32,7 +34,7 @@ func TestRun_ServesAgainAfterKillMinusNine(t *testing.T) {
 	require.Equal(t, 200, first.post(path(tenantOne)+"/events", `{"kind":"tail"}`).status)
 	first.kill()
 
-	second := run(t, root, "--snapshot-every=1h")
+	second := run(t, root, lease...)
 	kinds := second.kinds(tenantOne)
 	require.Equal(t, []string{"saved-0", "saved-1", "saved-2", "saved-3", "saved-4"}, kinds)
 	r := second.post(path(tenantOne)+"/events", `{"kind":"after"}`)
@@ -67,6 +69,7 @@ func (w *writer) run(ctx context.Context, p *process) {
 // I5 over HTTP: SIGTERM under load loses no acknowledged append, and refuses the others with a typed
 // error; the exit code is 0, and the next process has everything.
 func TestH7_SIGTERMUnderLoadLosesNothing(t *testing.T) {
+	t.Parallel()
 	root := t.TempDir()
 	p := run(t, root)
 	const tenants, perTenant = 6, 3
@@ -141,6 +144,7 @@ func stuck(t *testing.T, args ...string) *process {
 }
 
 func TestRun_AnswersWhileItDrainsAndEndsInTime(t *testing.T) {
+	t.Parallel()
 	p := stuck(t, "--shutdown-timeout=1s")
 	// New requests are told, the process is alive, and can be looked at.
 	r := p.post(path(number(2))+"/events", `{"kind":"a"}`)
@@ -153,6 +157,7 @@ func TestRun_AnswersWhileItDrainsAndEndsInTime(t *testing.T) {
 }
 
 func TestRun_SecondSignalStopsAtOnce(t *testing.T) {
+	t.Parallel()
 	p := stuck(t, "--shutdown-timeout=10m")
 	begun := time.Now()
 	p.signal(syscall.SIGTERM)
@@ -162,6 +167,7 @@ func TestRun_SecondSignalStopsAtOnce(t *testing.T) {
 }
 
 func TestRun_NamesTenantsWhoseHandoffFailed(t *testing.T) {
+	t.Parallel()
 	root := t.TempDir()
 	p := run(t, root, "--snapshot-every=1h", "--shutdown-timeout=5s", "--durable-timeout=200ms")
 	for n := range 3 {
@@ -184,6 +190,7 @@ func lastLine(s string) string {
 }
 
 func TestRun_RefusesToStart(t *testing.T) {
+	t.Parallel()
 	root := t.TempDir()
 	p := run(t, root)
 	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -221,6 +228,7 @@ func TestRun_RefusesToStart(t *testing.T) {
 }
 
 func TestRun_TokensOnAnyAddress(t *testing.T) {
+	t.Parallel()
 	tokens := filepath.Join(t.TempDir(), "tokens")
 	token := strings.Repeat("k", 32)
 	require.NoError(t, os.WriteFile(tokens, []byte("# of the test\n"+token+"\n"), 0o600))
@@ -240,6 +248,7 @@ func TestRun_TokensOnAnyAddress(t *testing.T) {
 
 // Two nodes of one machine share stores, and a handoff moves a tenant from one to the other at once.
 func TestRun_TwoNodesShareStores(t *testing.T) {
+	t.Parallel()
 	shared := t.TempDir()
 	stores := []string{"--leases=sqlite:" + filepath.Join(shared, "leases.db"), "--durable=dir:" + filepath.Join(shared, "copies"), "--ttl=30s", "--margin=5s", "--renew-every=2s"}
 	a, b := run(t, t.TempDir(), append(stores, "--node-name=a")...), run(t, t.TempDir(), append(stores, "--node-name=b")...)
@@ -257,6 +266,7 @@ func TestRun_TwoNodesShareStores(t *testing.T) {
 
 // A client that sends nothing, or no end of a header, does not stay.
 func TestRun_SlowAndHugeHeadersAreCutOff(t *testing.T) {
+	t.Parallel()
 	p := run(t, t.TempDir(), "--read-header-timeout=300ms", "--max-header=4096")
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(p.url, "http://"))
 	require.NoError(t, err)

@@ -35,6 +35,7 @@ func TestS5_DamagedCopiesOverHTTP(t *testing.T) {
 		"pin of garbage":      {"base.json", func([]byte) []byte { return []byte("\x00") }},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // a damaged copy is looked at once a second
 			sh := newShared(t)
 			s := sh.start(t, "a")
 			t.Cleanup(func() {

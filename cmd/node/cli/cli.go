@@ -83,8 +83,11 @@ func Main(args []string, app daemon.App, schemes storeurl.Schemes) int {
 	if parsed.Command() != "run" {
 		// A tool stops at the first signal; the daemon counts them.
 		go func() {
-			<-p.signals
-			cancel()
+			select {
+			case <-p.signals:
+				cancel()
+			case <-ctx.Done():
+			}
 		}()
 	}
 	parsed.BindTo(ctx, (*context.Context)(nil))

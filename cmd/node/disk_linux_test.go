@@ -1,0 +1,107 @@
+package main_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// mount mounts a small file system of its own. It needs root; CI must have it.
+func mount(t *testing.T, size string, flags uintptr) string {
+	t.Helper()
+	folder := t.TempDir()
+	if err := syscall.Mount("tmpfs", folder, "tmpfs", flags, "size="+size); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("CI must be able to mount a tmpfs: %v", err)
+		}
+		t.Skipf("no mount here: %v", err)
+	}
+	t.Cleanup(func() { require.NoError(t, syscall.Unmount(folder, 0)) })
+	return folder
+}
+
+// The disk of the local files is full: writes are refused with a typed error, reads go on, what was
+// acknowledged stays, and with space again everything works.
+func TestRun_FullStateRoot(t *testing.T) {
+	t.Parallel()
+	root := mount(t, "8m", 0)
+	shared := t.TempDir()
+	p := run(t, root, "--snapshot-every=1h", "--leases=sqlite:"+filepath.Join(shared, "leases.db"), "--durable=dir:"+filepath.Join(shared, "copies"))
+	require.Equal(t, 200, p.post(path(tenantOne)+"/events", `{"kind":"first"}`).status)
+	require.Equal(t, 200, p.post(path(number(2))+"/events", `{"kind":"first"}`).status)
+	filler := filepath.Join(root, "filler")
+	require.ErrorIs(t, fill(filler), syscall.ENOSPC)
+
+	payload := `"` + strings.Repeat("x", 512<<10) + `"`
+	acked := []string{"first"}
+	var refusal reply
+	for n := 0; n < 50 && refusal.status == 0; n++ {
+		kind := fmt.Sprintf("large-%d", n)
+		if r := p.post(path(tenantOne)+"/events", `{"kind":"`+kind+`","payload":`+payload+`}`); r.status == http.StatusOK {
+			acked = append(acked, kind)
+		} else {
+			refusal = r
+		}
+	}
+	require.Equal(t, http.StatusInsufficientStorage, refusal.status, "%s %v", refusal.body, refusal.err)
+	require.Equal(t, "storage", string(refusal.code()))
+	require.Equal(t, acked, p.kinds(tenantOne))
+	// A tenant that is not open cannot be opened, and says why.
+	require.Equal(t, "storage", string(p.post(path(number(3))+"/events", `{"kind":"a","payload":`+payload+`}`).code()))
+	require.Equal(t, []string{"first"}, p.kinds(number(2)))
+
+	require.NoError(t, os.Remove(filler))
+	require.Equal(t, 200, p.post(path(tenantOne)+"/events", `{"kind":"last"}`).status)
+	require.Equal(t, 200, p.post(path(number(3))+"/events", `{"kind":"a"}`).status)
+	p.terminate()
+	again := run(t, t.TempDir(), "--leases=sqlite:"+filepath.Join(shared, "leases.db"), "--durable=dir:"+filepath.Join(shared, "copies"))
+	require.Equal(t, append(acked, "last"), again.kinds(tenantOne))
+	again.terminate()
+}
+
+// The disk of the durable store is full: tenants serve on, snapshots and handoffs are refused with a
+// typed error and the tenant goes on serving (H3); with space again nothing was lost.
+func TestRun_FullDurableStore(t *testing.T) {
+	t.Parallel()
+	copies := mount(t, "4m", 0)
+	root := t.TempDir()
+	p := run(t, root, "--snapshot-every=1h", "--durable-timeout=1s", "--durable=dir:"+copies)
+	require.Equal(t, 200, p.post(path(tenantOne)+"/events", `{"kind":"first"}`).status)
+	filler := filepath.Join(copies, ".filler")
+	require.ErrorIs(t, fill(filler), syscall.ENOSPC)
+	for _, order := range []string{"snapshot", "handoff"} {
+		r := p.post(path(tenantOne)+"/"+order, "")
+		require.Contains(t, []string{"storage", "unavailable"}, string(r.code()), "%s: %s", order, r.body)
+	}
+	require.Equal(t, 200, p.post(path(tenantOne)+"/events", `{"kind":"second"}`).status)
+	require.NoError(t, os.Remove(filler))
+	require.Equal(t, 204, p.post(path(tenantOne)+"/handoff", "").status)
+	require.Equal(t, []string{"first", "second"}, p.kinds(tenantOne))
+	p.terminate()
+}
+
+func TestRun_ReadOnlyStateRoot(t *testing.T) {
+	t.Parallel()
+	_, stderr, code := tool(t, "run", "--listen=127.0.0.1:0", "--state-root="+mount(t, "1m", syscall.MS_RDONLY))
+	require.Equal(t, 1, code, stderr)
+	require.Contains(t, stderr, "storage")
+}
+
+// fill writes until the disk is full.
+func fill(path string) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }() // its content means nothing
+	for block := make([]byte, 4096); err == nil; {
+		_, err = f.Write(block)
+	}
+	return err
+}
