@@ -41,6 +41,7 @@
 // allowed for the tail of a crashed epoch after its last snapshot, and for nothing else (I5). "twice" must be 0.
 // The longest gap is what a client would have waited: about TTL after a kill, some 100 ms after a handoff.
 //
-// The exit code is 0 if every invariant holds, 1 if one is broken or the drill could not be done, 2 for a
-// command line that cannot work.
+// The exit code is 0 if every invariant holds, 1 if one is broken (which is what --break is meant to show) or
+// the drill could not be done, 2 for a command line that cannot work. With --break all, and with several
+// names, it is 0 if every broken part was found by an invariant that it breaks, and 1 otherwise.
 package main

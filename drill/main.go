@@ -132,10 +132,11 @@ func (c *runCommand) Run(ctx context.Context, to *console) error {
 			return err
 		}
 	}
+	outcome := pass(verdict.OK)
 	if opts.Break != "" {
-		fmt.Fprintln(to.out, "\n"+run.Finding(verdict))
+		outcome = run.Finding(verdict)
 	}
-	fmt.Fprintf(to.out, "\nseed %d: %s in %.1f s\n", opts.Seed, pass(verdict.OK), verdict.Took.Seconds())
+	fmt.Fprintf(to.out, "\nseed %d, %.1f s: %s\n", opts.Seed, verdict.Took.Seconds(), outcome)
 	if !verdict.OK {
 		return errBroken
 	}
@@ -165,7 +166,7 @@ func pass(ok bool) string {
 	if ok {
 		return "every invariant holds"
 	}
-	return "BROKEN"
+	return "an invariant is BROKEN"
 }
 
 type verifyCommand struct {

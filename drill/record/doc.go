@@ -7,6 +7,6 @@
 //
 // Every line carries two times. At is the system's monotonic clock, in ns: it is the same clock for all
 // processes of one machine, it never steps, and it runs on while a process is stopped; what is
-// compared between processes is compared by it. Wall is for people, and for comparison with the
-// stores' times.
+// compared between processes is compared by it. Wall is the same instant as the stores would date it; it is
+// counted from one reading of both clocks when the record was created.
 package record

@@ -16,6 +16,10 @@ import (
 // Writer appends lines to a file. It is safe for concurrent use.
 type Writer struct {
 	proc string
+	// Wall is counted from here by the monotonic clock. A process that is stopped between two readings of two
+	// clocks would record two different times.
+	wall time.Time
+	at   int64
 
 	mu   sync.Mutex
 	file *os.File
@@ -31,7 +35,7 @@ func Create(path, proc string) (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create a record: %w", err)
 	}
-	return &Writer{proc: proc, file: f}, nil
+	return &Writer{proc: proc, wall: time.Now().UTC().Round(0), at: Now(), file: f}, nil
 }
 
 // Write stamps a line with the process and, unless At is set, with the time, and appends it with one
@@ -46,7 +50,7 @@ func (w *Writer) Write(l Line) error {
 	if l.At == 0 {
 		l.At = Now()
 	}
-	l.Wall = time.Now().UTC()
+	l.Wall = w.wall.Add(time.Duration(l.At - w.at))
 	data, err := l.Encode()
 	if err == nil {
 		_, err = w.file.Write(data)

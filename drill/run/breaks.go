@@ -46,6 +46,8 @@ var Breaks = []Break{
 		Planted: planted.Of(planted.ServeBeforePin), Steps: []Step{Handoff}, Finds: []string{"I3"}},
 	{Name: "confirm-without-fence", Text: "a snapshot counts although the fence is closed after its manifest",
 		Planted: planted.Of(planted.ConfirmWithoutFence, planted.NoSeal), Steps: []Step{LateUpload}, Finds: []string{"I3"}},
+	{Name: "ignore-slot-taken", Text: "somebody else's bytes in one's own slot are ignored, and the snapshot counts",
+		Planted: planted.Of(planted.IgnoreSlotTaken, planted.ConfirmWithoutFence), Steps: []Step{LateUpload}, Finds: []string{"I3"}},
 	{Name: "retention-own-base", Text: "retention deletes the pin of its own epoch",
 		Planted: planted.Of(planted.RetentionOwnBase), Steps: []Step{Handoff, Handoff}, Finds: []string{"I4", "I5"}},
 	{Name: "refuse-after-commit", Text: "work found fenced after its commit is answered as if it had not been done",

@@ -127,7 +127,9 @@ func (f *fleet) observe(p *proc, l record.Line) {
 	case record.Started:
 		p.started = true
 	case record.Stopped:
-		p.ended = true
+		if l.Code != "" {
+			f.print("%s could not hand everything off: %s", p.name, l.Code)
+		}
 	case record.Obeyed:
 		p.obeyed[l.Op]++
 	case record.PutBegun:

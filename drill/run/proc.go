@@ -24,7 +24,6 @@ type proc struct {
 
 	// Guarded by fleet.mu.
 	started bool
-	ended   bool            // it said so
 	obeyed  map[string]int  // commands that have taken effect
 	uploads map[string]bool // images on their way
 	// When the newest renewal of a tenant that succeeded was sent, and how many there were.

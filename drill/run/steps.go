@@ -160,10 +160,13 @@ func (f *fleet) handoff(ctx context.Context, p *proc) error {
 	return f.replace(ctx, p)
 }
 
+// quiet is what a process is told before it is stopped. Neither the confirmation of a snapshot nor a
+// transaction in the lease file may be cut in half: the first it could only report after it wakes up,
+// as if it had come about then, and the second would lock everybody out.
+var quiet = []string{replica.HoldManifests, replica.HoldLeases}
+
 func (f *fleet) freeze(ctx context.Context, p *proc, index int) error {
-	// No confirmation of a snapshot, and no transaction in the lease file, is cut in half: what the
-	// process was told just before it stopped, it could only report after it wakes up.
-	for _, command := range []string{replica.HoldManifests, replica.HoldLeases} {
+	for _, command := range quiet {
 		if err := f.obey(ctx, p, command); err != nil {
 			return err
 		}
@@ -224,8 +227,10 @@ func (f *fleet) lateUpload(ctx context.Context, p *proc, index int) error {
 	if err := f.holdUpload(ctx, p, index); err != nil {
 		return err
 	}
-	if err := f.obey(ctx, p, replica.HoldLeases); err != nil {
-		return err
+	for _, command := range quiet {
+		if err := f.obey(ctx, p, command); err != nil {
+			return err
+		}
 	}
 	// Nobody publishes a snapshot before the successor is dead.
 	for _, other := range f.others(p) {
@@ -247,6 +252,7 @@ func (f *fleet) lateUpload(ctx context.Context, p *proc, index int) error {
 	}
 	// Its image lands, and it goes on to the manifest, before it can learn from the lease store.
 	p.command(replica.ReleaseImages)
+	p.command(replica.ReleaseManifests)
 	if waiting := sleep(ctx, wakesWithout); waiting != nil {
 		return errors.Join(err, waiting)
 	}
