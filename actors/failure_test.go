@@ -1,15 +1,16 @@
 package actors_test
 
 import (
+	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/actors"
 	"github.com/leasehold/leasehold/messages"
 	"github.com/leasehold/leasehold/stores/storetest"
-	"path/filepath"
 )
 
 func TestAStoreThatPanicsDoesNotLeaveATenantThatNobodyCanUse(t *testing.T) {
@@ -79,5 +80,40 @@ func TestT2_ANodeOfTheSameNameThatLivesIsNamedAsTheHolder(t *testing.T) {
 		require.Equal(t, a.Owner(), e.Owner)
 		require.LessOrEqual(t, time.Since(begun), ttl)
 		appendKind(t, tenant, "still served")
+	})
+}
+
+func TestARegistererServesOneNodeAfterTheOther(t *testing.T) {
+	inBubble(t, func(t *testing.T, f *fleet) {
+		reg := prometheus.NewRegistry()
+		with := func(c *actors.Config) { c.Registerer = reg }
+		require.NoError(t, f.start(with).Shutdown(t.Context()))
+		n := f.start(with)
+		cfg := f.config()
+		cfg.StateRoot, cfg.Registerer = filepath.Join(f.root, "third"), reg
+		_, err := actors.Start(t.Context(), cfg)
+		require.ErrorIs(t, err, messages.ErrInvalidArgument, "the registerer has a living node's metrics")
+		families, err := reg.Gather()
+		require.NoError(t, err)
+		require.NotEmpty(t, families, "the refused node left them alone")
+		require.NoError(t, n.Shutdown(t.Context()))
+	})
+}
+
+func TestAnEvictionIsCounted(t *testing.T) {
+	inBubble(t, func(t *testing.T, f *fleet) {
+		reg := prometheus.NewRegistry()
+		n := f.start(func(c *actors.Config) { c.Registerer, c.MaxOpen = reg, 1 })
+		open(t, n, "a")
+		open(t, n, "b")
+		families, err := reg.Gather()
+		require.NoError(t, err)
+		got := -1.0
+		for _, family := range families {
+			if family.GetName() == "leasehold_evictions_total" {
+				got = family.GetMetric()[0].GetCounter().GetValue()
+			}
+		}
+		require.EqualValues(t, 1, got)
 	})
 }

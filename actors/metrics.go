@@ -24,11 +24,17 @@ type metrics struct {
 	renewFails prometheus.Counter
 	evictions  prometheus.Counter
 	lag        prometheus.Histogram
+
+	registry   prometheus.Registerer
+	registered []prometheus.Collector
 }
 
+// newMetrics registers a node's metrics, all or none; close must follow.
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	seconds := prometheus.ExponentialBuckets(0.0001, 4, 11) // 0.1 ms to 105 s
 	m := &metrics{
+		registry: reg,
+
 		open:       prometheus.NewGauge(prometheus.GaugeOpts{Name: "leasehold_tenants_open", Help: "Tenants with an actor on this node."}),
 		inFlight:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "leasehold_requests_in_flight", Help: "Requests that have not been answered yet."}),
 		lifecycle:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "leasehold_lifecycle_total", Help: "Lifecycle events by kind and code."}, []string{"kind", "code"}),
@@ -44,10 +50,20 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	}
 	for _, c := range []prometheus.Collector{m.open, m.inFlight, m.lifecycle, m.requests, m.latency, m.openTime, m.handoff, m.snapshot, m.imageBytes, m.renewFails, m.evictions, m.lag} {
 		if err := reg.Register(c); err != nil {
+			m.close()
 			return nil, errors.Join(&messages.Error{Code: messages.CodeInvalidArgument, Message: "the registerer has another node's metrics"}, err)
 		}
+		m.registered = append(m.registered, c)
 	}
 	return m, nil
+}
+
+// close takes the metrics out of the registry, so that it can have those of the next node.
+func (m *metrics) close() {
+	for _, c := range m.registered {
+		m.registry.Unregister(c)
+	}
+	m.registered = nil
 }
 
 func (m *metrics) request(op string, took time.Duration, err error) {

@@ -121,6 +121,9 @@ func (n *Node) open(ctx context.Context) error {
 
 func (n *Node) close() error {
 	var errs []error
+	if n.metrics != nil {
+		n.metrics.close()
+	}
 	if n.leases != nil {
 		n.leases.Close()
 	}

@@ -221,6 +221,7 @@ func (s *supervisor) makeRoom() <-chan struct{} {
 	if oldest == nil {
 		return nil
 	}
+	s.node.metrics.evictions.Inc()
 	oldest.serving.Store(false) // so that the next one makes other room
 	reply := make(chan error, 1)
 	done := make(chan struct{})
