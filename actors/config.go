@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -8,8 +9,10 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/leasehold/leasehold/leaseactor"
 	"github.com/leasehold/leasehold/ledgeractor"
 	"github.com/leasehold/leasehold/messages"
 	"github.com/leasehold/leasehold/messages/planted"
@@ -135,6 +138,9 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// anyKey is a well-formed key that is nobody's.
+var anyKey = messages.Key{Org: "any", Tenant: "t-00000000000000000000000000000000"}
+
 // Validate returns an error that names every field out of its range. Zero fields are in range: they
 // stand for their defaults.
 func (c Config) Validate() error {
@@ -148,6 +154,14 @@ func (c Config) Validate() error {
 	}
 	if err := messages.ValidateOwner(c.NodeName); err != nil {
 		errs = append(errs, fmt.Errorf("node name: %w", err))
+	} else if err := messages.ValidateOwner(messages.NewOwner(c.NodeName, cmp.Or(c.Incarnation, uuid.Nil.String()))); err != nil {
+		errs = append(errs, fmt.Errorf("node name with incarnation: %w", err))
+	}
+	// Of the ledger's part only what is the same for every tenant is looked at here.
+	ledger := ledgeractor.Config{Path: string(filepath.Separator) + ledgerFile, Key: anyKey, Fence: leaseactor.NewFence(nil),
+		Migrations: c.Migrations, Commands: c.Commands, Limits: c.Limits}
+	if err := ledger.Validate(); err != nil {
+		errs = append(errs, fmt.Errorf("ledger: %w", err))
 	}
 	if c.Margin < 0 || c.Margin >= c.TTL {
 		fail("margin %v is not from 0 to below the ttl %v", c.Margin, c.TTL)

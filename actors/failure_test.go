@@ -2,6 +2,7 @@ package actors_test
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/actors"
+	"github.com/leasehold/leasehold/ledgeractor"
 	"github.com/leasehold/leasehold/messages"
 	"github.com/leasehold/leasehold/stores/storetest"
 )
@@ -116,4 +118,20 @@ func TestAnEvictionIsCounted(t *testing.T) {
 		}
 		require.EqualValues(t, 1, got)
 	})
+}
+
+func TestAConfigurationThatCanNeverServeIsRefusedAtTheStart(t *testing.T) {
+	for name, change := range map[string]func(*actors.Config){
+		"a negative limit":          func(c *actors.Config) { c.Limits.MaxRows = -1 },
+		"a migration without SQL":   func(c *actors.Config) { c.Migrations = []ledgeractor.Migration{{Version: 1, Name: "x"}} },
+		"a command that is nil":     func(c *actors.Config) { c.Commands = map[string]ledgeractor.Command{"x": nil} },
+		"an owner that is too long": func(c *actors.Config) { c.NodeName = strings.Repeat("n", messages.MaxOwnerBytes) },
+		"a broken incarnation":      func(c *actors.Config) { c.Incarnation = "a\nb" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := actors.Config{TTL: ttl, Margin: margin}
+			change(&cfg)
+			require.Error(t, cfg.Validate())
+		})
+	}
 }
