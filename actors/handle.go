@@ -168,13 +168,27 @@ func (t *Tenant) AppendAll(ctx context.Context, events []messages.Event) (out []
 // Run runs fn in one transaction of the ledger: all of it stands, or nothing. An error of fn rolls
 // it back and is returned (errors.Is sees it); a panic of fn is CodePanic. fn must not keep tx.
 func (t *Tenant) Run(ctx context.Context, fn func(tx *ledgeractor.Tx) error) error {
-	return t.use(ctx, "run", func(ctx context.Context, l *ledgeractor.Handle) error { return l.Run(ctx, fn) })
+	return t.use(ctx, "run", func(ctx context.Context, l *ledgeractor.Handle) error {
+		ctx, done := t.node.untilItStops(ctx)
+		defer done()
+		return l.Run(ctx, fn)
+	})
+}
+
+// untilItStops ends a ctx with the node: application code that waits for something must not keep a
+// node from stopping until its caller's deadline.
+func (n *Node) untilItStops(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	unwatch := context.AfterFunc(n.life, cancel)
+	return ctx, func() { unwatch(); cancel() }
 }
 
 // Call runs a registered command at the owner, in one transaction. CodeNotFound: no such command;
 // CodeCommandFailed: it returned an error.
 func (t *Tenant) Call(ctx context.Context, command string, in json.RawMessage) (out json.RawMessage, err error) {
 	err = t.use(ctx, "call", func(ctx context.Context, l *ledgeractor.Handle) error {
+		ctx, done := t.node.untilItStops(ctx)
+		defer done()
 		out, err = l.Call(ctx, command, in)
 		return err
 	})

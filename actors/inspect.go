@@ -23,6 +23,8 @@ func (t *Tenant) AppendAt(ctx context.Context, events []messages.Event) (out []m
 // CallAt is Call that also returns the epoch that acknowledged the command.
 func (t *Tenant) CallAt(ctx context.Context, command string, in json.RawMessage) (out json.RawMessage, epoch uint64, err error) {
 	err = t.use(ctx, "call", func(ctx context.Context, l *ledgeractor.Handle) error {
+		ctx, done := t.node.untilItStops(ctx)
+		defer done()
 		out, err = l.Call(ctx, command, in)
 		epoch = l.Epoch()
 		return err

@@ -51,6 +51,8 @@ type Node struct {
 	ended    chan struct{} // closed when the node begins to stop its actors
 	down     chan struct{} // closed when the node has stopped
 	stopping atomic.Bool
+	life     context.Context // of application code: done when ended is closed
+	kill     context.CancelFunc
 }
 
 // Start starts a node. It creates the state root, takes its lock, and opens the embedded stores
@@ -68,7 +70,9 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		cfg: cfg, owner: messages.NewOwner(cfg.NodeName, cfg.Incarnation), start: cfg.Now(),
 		spent: leaseactor.NewSpent(), transfers: make(chan struct{}, cfg.MaxTransfers), down: make(chan struct{}), ended: make(chan struct{}),
 	}
+	n.life, n.kill = context.WithCancel(context.Background())
 	if err := n.open(ctx); err != nil {
+		n.kill()
 		return nil, errors.Join(err, n.close())
 	}
 	n.system = mailbox.NewSystem(cfg.Log)
@@ -182,6 +186,7 @@ func (n *Node) Abort() error {
 func (n *Node) stop() error {
 	defer close(n.down)
 	close(n.ended)
+	n.kill()
 	err := n.system.Shutdown(context.Background())
 	n.cfg.Log.Info("node stopped", "owner", n.owner)
 	return errors.Join(err, n.close())

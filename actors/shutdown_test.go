@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/actors"
+	"github.com/leasehold/leasehold/ledgeractor"
 	"github.com/leasehold/leasehold/messages"
 	"github.com/leasehold/leasehold/stores/storetest"
 )
@@ -106,5 +107,23 @@ func TestH7_AShutdownWaitsForWhatIsClosing(t *testing.T) {
 		requireReleased(t, f, left.Key())
 		requireReleased(t, f, gone.Key())
 		require.Empty(t, f.objects(gone.Key()))
+	})
+}
+
+func TestAbortDoesNotWaitForApplicationCode(t *testing.T) {
+	inBubble(t, func(t *testing.T, f *fleet) {
+		n := f.start()
+		tenant := open(t, n, "u")
+		busy, free := make(chan struct{}), make(chan struct{})
+		defer close(free)
+		done := make(chan error, 1)
+		go func() {
+			done <- tenant.Run(within(t, time.Hour), func(*ledgeractor.Tx) error { close(busy); <-free; return nil })
+		}()
+		<-busy
+		begun := time.Now()
+		require.NoError(t, n.Abort())
+		require.Error(t, <-done)
+		require.Less(t, time.Since(begun), time.Second)
 	})
 }
