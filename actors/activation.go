@@ -29,7 +29,7 @@ type activation struct {
 	ledger   atomic.Pointer[ledgeractor.Handle] // nil until the tenant serves
 	epoch    atomic.Uint64
 	serving  atomic.Bool
-	passing  atomic.Bool                    // draining for a reason that callers are not told
+	passing  atomic.Bool                    // the newest drain is for a reason that callers are not told
 	corrupt  atomic.Pointer[messages.Error] // why the open failed, if a copy was at fault
 	slot     atomic.Int32                   // whether it holds one of Node.transfers: a slot constant
 	stale    atomic.Pointer[[]string]       // the planted fault list-before-grant

@@ -61,11 +61,12 @@ func (t *tenant) handOff(m handoff) {
 		m.reply <- t.act.closed()
 		return
 	}
-	t.act.passing.Store(m.reason == reasonIdle || m.reason == reasonEvicted)
 	t.startDrain(m.ctx, m.reason, m.reply)
 }
 
 func (t *tenant) startDrain(ctx context.Context, reason string, reply chan error) {
+	// It stays as it is when the tenant serves again: a caller may have been turned away just before.
+	t.act.passing.Store(reason == reasonIdle || reason == reasonEvicted)
 	t.setState(StateDraining)
 	t.emit(messages.Lifecycle{Kind: messages.LifecycleDraining})
 	d := &drain{reason: reason, reply: reply, begun: t.node.cfg.Now(), over: make(chan struct{})}
@@ -178,7 +179,6 @@ func (t *tenant) undrained(err error) {
 	}
 	t.drain, t.forgetOp = nil, nil
 	t.setState(StateServing)
-	t.act.passing.Store(false)
 	t.act.used.Store(t.node.sinceStart())
 	t.emit(failure(messages.LifecycleUndrained, d.failed))
 	if d.reply != nil {
@@ -198,7 +198,6 @@ func (t *tenant) closeIfIdle() {
 	}
 	t.node.metrics.evictions.Inc()
 	ctx, cancel := context.WithTimeout(context.Background(), t.node.cfg.RequestTimeout)
-	t.act.passing.Store(true)
 	t.startDrain(ctx, reasonIdle, nil)
 	stop := t.drain.stop
 	t.drain.stop = func() { stop(); cancel() }

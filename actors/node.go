@@ -148,8 +148,9 @@ func (n *Node) log(key messages.Key) *slog.Logger { return n.cfg.Log.With("key",
 // sinceStart is the node's clock as a number that fits into an atomic.
 func (n *Node) sinceStart() int64 { return int64(n.cfg.Now().Sub(n.start)) }
 
-// Shutdown hands every open tenant off, in parallel and bounded, and stops the node. New requests
-// are refused with CodeDraining from its start. It returns the tenants whose handoff failed, each
+// Shutdown hands every open tenant off, in parallel and bounded, and stops the node. New opens are
+// refused with CodeDraining from its start; an open tenant serves until its own handoff begins. A
+// handoff, abandon or forget that is under way is waited for. It returns the tenants whose handoff failed, each
 // as an *messages.Error with its key, joined; their leases end by themselves. When ctx ends before
 // the handoffs have, the rest is abandoned as by Abort. A second call waits for the first.
 func (n *Node) Shutdown(ctx context.Context) error {

@@ -170,3 +170,13 @@ func TestApplicationCodeThatFailsWithAnotherTenantsErrorIsNotRunAgain(t *testing
 		})
 	}
 }
+
+func TestATenantThatWasSlowToOpenIsNotIdleAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, f *fleet) {
+		n := f.start(func(c *actors.Config) { c.IdleAfter, c.DurableTimeout = 3*time.Second, time.Minute })
+		f.durable.SlowNext(storetest.OpList, 10*time.Second)
+		tenant := open(t, n, "u")
+		time.Sleep(2 * time.Second)
+		require.EqualValues(t, 1, epoch(t, tenant))
+	})
+}
