@@ -41,7 +41,7 @@ func (l *leaving) answer(err error) {
 	if l.unserved {
 		err = nil
 	}
-	l.reply <- err
+	offer(l.reply, err)
 }
 
 func (t *tenant) handOff(m handoff) {

@@ -210,20 +210,29 @@ func (t *tenant) own(msg any) {
 
 // Refuse answers callers after a panic of the tenant itself.
 func (t *tenant) Refuse(_ *mailbox.Self, msg any) {
-	err := &messages.Error{Code: messages.CodeInternal, Key: t.key.String(), Message: "the tenant actor failed"}
+	var err error = &messages.Error{Code: messages.CodeInternal, Key: t.key.String(), Message: "the tenant actor failed"}
 	switch m := msg.(type) {
 	case await:
-		m.reply <- found{err: err}
+		offer(m.reply, found{err: err})
 	case statusOf:
-		m.reply <- t.status()
+		offer(m.reply, t.status())
 	case snapshotNow:
-		m.reply <- snapshotDone{err: err}
+		offer(m.reply, snapshotDone{err: err})
 	case handoff:
-		m.reply <- err
+		offer(m.reply, err)
 	case abandon:
-		m.reply <- err
+		offer(m.reply, err)
 	case forget:
-		m.reply <- err
+		offer(m.reply, err)
+	}
+}
+
+// offer answers a caller that may have its answer already: what panicked may have given it before, and
+// nobody may be there any more to take a second one.
+func offer[T any](reply chan T, answer T) {
+	select {
+	case reply <- answer:
+	default:
 	}
 }
 
@@ -259,25 +268,25 @@ func (t *tenant) answerAll(err error) {
 		others = t.drainingError()
 	}
 	for _, o := range t.openers {
-		o.reply <- found{err: others}
+		offer(o.reply, found{err: others})
 	}
 	for _, k := range t.takes {
 		if k.reply != nil {
-			k.reply <- snapshotDone{err: others}
+			offer(k.reply, snapshotDone{err: others})
 		}
 	}
 	if t.drain != nil {
 		t.drain.stop()
 		close(t.drain.over)
 		if t.drain.reply != nil {
-			t.drain.reply <- err
+			offer(t.drain.reply, err)
 		}
 	}
 	if t.forgetOp != nil && t.forgetOp.reply != nil {
-		t.forgetOp.reply <- err
+		offer(t.forgetOp.reply, err)
 	}
 	if t.releasing != nil && t.releasing.reply != nil {
-		t.releasing.reply <- err
+		offer(t.releasing.reply, err)
 	}
 	if t.leaving != nil && t.state == StateClosing { // an acquire that is still in flight is waited for
 		t.leaving.answer(err)
