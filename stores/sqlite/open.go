@@ -82,6 +82,9 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		cfg.BusyTimeout = defaultBusyTimeout
 	}
 	if err := ensureFile(path); err != nil {
+		if errors.Is(err, errTooShort) {
+			return nil, &messages.Error{Code: messages.CodeCorrupt, Object: path, Message: "the file is no lease store", Err: err}
+		}
 		return nil, &messages.Error{Code: messages.CodeStorage, Object: path, Message: "cannot open or create the lease file", Err: err}
 	}
 	s := &Store{
@@ -103,9 +106,19 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	return s, nil
 }
 
+// minFile is the smallest page of a SQLite file. SQLite takes a file of a few bytes for an empty one,
+// and would overwrite it.
+const minFile = 512
+
+var errTooShort = errors.New("it is not empty, and too short for a SQLite file")
+
 // ensureFile creates the file and its folder, durably.
 func ensureFile(path string) error {
-	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+	info, err := os.Stat(path)
+	if err == nil && info.Mode().IsRegular() && info.Size() > 0 && info.Size() < minFile {
+		return errTooShort
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	dir := filepath.Dir(path)

@@ -40,6 +40,7 @@ func TestOpen_RefusesWhatIsNoLeaseStore(t *testing.T) {
 		{"no database", func(t *testing.T, path string) {
 			require.NoError(t, os.WriteFile(path, []byte(strings.Repeat("no database at all\n", 500)), 0o600))
 		}, messages.CodeCorrupt},
+		{"a few bytes", func(t *testing.T, path string) { require.NoError(t, os.WriteFile(path, []byte("x"), 0o600)) }, messages.CodeCorrupt},
 		{"a folder", func(t *testing.T, path string) { require.NoError(t, os.Mkdir(path, 0o700)) }, messages.CodeStorage},
 		{"a file for a folder", func(t *testing.T, path string) {
 			require.NoError(t, os.WriteFile(filepath.Dir(path)+"/folder", nil, 0o600))
