@@ -25,7 +25,7 @@ func (c *runCommand) each(ctx context.Context, opts run.Options, names []string,
 		if dir != "" {
 			dir = filepath.Join(dir, name)
 		}
-		verdict, err := c.once(ctx, opts, dir)
+		verdict, err := c.once(ctx, opts, dir, out)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}

@@ -45,6 +45,7 @@ func main() {
 	// A second signal ends the process at once; the replicas end with it.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
+	signal.Ignore(syscall.SIGPIPE) // a pager that was closed must not leave a folder behind
 	if len(os.Args) > 1 && os.Args[1] == "replica" {
 		stop() // a replica handles SIGTERM itself
 		ctx = context.Background()
@@ -58,7 +59,7 @@ func execute(ctx context.Context, args []string, out, failed io.Writer) int {
 	code := -1
 	parser, err := kong.New(&c, kong.Name("drill"), kong.Description("The fault-injection drill: real processes, real signals."),
 		kong.Writers(out, failed), kong.Exit(func(n int) { code = n }), kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(&console{out}),
-		kong.Vars{"breaks": strings.Join(run.BreakNames(), ", ")})
+		kong.Vars{"breaks": strings.Join(run.BreakNames(), ", "), "steps": strings.Join(run.StepNames(), ", ")})
 	if err != nil {
 		fmt.Fprintln(failed, "drill:", err)
 		return exitFail
@@ -97,6 +98,7 @@ type runCommand struct {
 	Keep     bool          `help:"Keep the temporary folder, and say where it is."`
 	Report   string        `help:"Write the verdict as JSON into this file."`
 	Break    []string      `help:"Switch a broken part in, which must be found; 'all' tries each in turn. Known: ${breaks}." sep:","`
+	Steps    []string      `help:"Restrict the schedule to these steps: ${steps}." sep:","`
 	Quiet    bool          `help:"Print the tables only."`
 }
 
@@ -110,6 +112,9 @@ func (c *runCommand) Run(ctx context.Context, to *console) error {
 	if c.Quiet {
 		opts.Out = nil
 	}
+	for _, s := range c.Steps {
+		opts.Only = append(opts.Only, run.Step(s))
+	}
 	switch len(c.Break) {
 	case 0:
 	case 1:
@@ -120,7 +125,7 @@ func (c *runCommand) Run(ctx context.Context, to *console) error {
 	if opts.Break == "all" {
 		return c.each(ctx, opts, run.BreakNames(), to.out)
 	}
-	verdict, err := c.once(ctx, opts, c.Dir)
+	verdict, err := c.once(ctx, opts, c.Dir, to.out)
 	if err != nil {
 		return err
 	}
@@ -144,14 +149,14 @@ func (c *runCommand) Run(ctx context.Context, to *console) error {
 }
 
 // once does one run in a folder; "" is a temporary one.
-func (c *runCommand) once(ctx context.Context, opts run.Options, dir string) (verdict verify.Verdict, err error) {
+func (c *runCommand) once(ctx context.Context, opts run.Options, dir string, out io.Writer) (verdict verify.Verdict, err error) {
 	opts.Dir = dir
 	if dir == "" {
 		if opts.Dir, err = os.MkdirTemp("", "leasehold-drill-"); err != nil {
 			return verify.Verdict{}, err
 		}
 		if c.Keep {
-			defer func() { fmt.Println("the run is in", opts.Dir) }()
+			defer func() { fmt.Fprintln(out, "the run is in", opts.Dir) }()
 		} else {
 			defer func() { err = errors.Join(err, os.RemoveAll(opts.Dir)) }()
 		}

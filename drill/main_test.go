@@ -130,6 +130,7 @@ func TestCommandLine(t *testing.T) {
 		"replicas":        {[]string{"run", "--replicas", "1"}, exitUsage, "replicas"},
 		"tenants":         {[]string{"run", "--tenants", "0"}, exitUsage, "tenants"},
 		"break":           {[]string{"run", "--break", "no-such-part"}, exitUsage, "known: no-compare-and-set"},
+		"step":            {[]string{"run", "--steps", "kill,dance"}, exitUsage, "dance"},
 		"full folder":     {[]string{"run", "--dir", "."}, exitUsage, "not empty"},
 		"no folder":       {[]string{"verify", "no-such-folder"}, exitUsage, "no-such-folder"},
 		"no run":          {[]string{"verify", "."}, exitFail, "not the folder of a drill"},

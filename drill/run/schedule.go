@@ -43,6 +43,16 @@ var costs = map[Step]time.Duration{
 	LateUpload: 4500 * time.Millisecond,
 }
 
+// StepNames returns the names of all steps, in order.
+func StepNames() []string {
+	var names []string
+	for s := range costs {
+		names = append(names, string(s))
+	}
+	slices.Sort(names)
+	return names
+}
+
 // round is what a schedule holds first, in the order of importance.
 var round = []Step{Handoff, Freeze, Kill, Outage, LateUpload, KillUpload, Handoff}
 

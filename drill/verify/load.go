@@ -231,11 +231,13 @@ func (r *run) intents() map[attempt]int {
 }
 
 // answered returns when an answer was given, as far as that is certain. A process that was stopped between
-// the answer and the record of it could only record it when it was woken: then it is when it was stopped.
+// the answer and the record of it could only record it when it was woken: then it counts from when it was stopped.
+// A request that was sent before a process was woken was sent before it was stopped, also if that took
+// effect a little later than the drill asked for it.
 func (r *run) answered(l record.Line) time.Time {
 	for _, span := range r.frozen[l.Proc] {
-		if l.Since < span[0] && l.At > span[0] {
-			return l.Wall.Add(time.Duration(span[0] - l.At))
+		if stopped, woken := span[0], span[1]; l.Since < woken && l.At >= woken {
+			return l.Wall.Add(time.Duration(max(stopped, l.Since) - l.At))
 		}
 	}
 	return l.Wall

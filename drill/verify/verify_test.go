@@ -46,6 +46,8 @@ func TestI3_AnAnswerAcrossAFreezeCountsFromItsBeginning(t *testing.T) {
 	r := &run{frozen: map[string][][2]int64{"r1.1": {{1000, 3000}}}}
 	across := record.Line{Proc: "r1.1", Since: 900, At: 3100, Wall: wall}
 	require.Equal(t, wall.Add(-2100), r.answered(across))
+	across.Since = 1200 // the signal took a while to arrive
+	require.Equal(t, wall.Add(-1900), r.answered(across))
 	for _, l := range []record.Line{
 		{Proc: "r1.1", Since: 3050, At: 3100, Wall: wall},
 		{Proc: "r1.1", Since: 800, At: 900, Wall: wall},
