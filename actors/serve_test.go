@@ -253,6 +253,33 @@ func TestTheLeastRecentlyUsedTenantMakesRoom(t *testing.T) {
 	})
 }
 
+func TestTheOneThatWasUsedSinceIsNotTheOneThatMakesRoom(t *testing.T) {
+	inBubble(t, func(t *testing.T, f *fleet) {
+		n := f.start(func(c *actors.Config) { c.MaxOpen = 3 })
+		tenants := map[string]*actors.Tenant{}
+		use := func(subject string) {
+			time.Sleep(time.Millisecond)
+			if tenants[subject] == nil {
+				tenants[subject] = open(t, n, subject)
+			}
+			appendKind(t, tenants[subject], "x")
+		}
+		for _, subject := range []string{"a", "b", "c", "a", "d", "c", "e"} { // d evicts b, and e evicts a
+			use(subject)
+		}
+		var want, got []messages.Key
+		for _, subject := range []string{"c", "d", "e"} {
+			want = append(want, tenants[subject].Key())
+		}
+		list, err := n.Tenants(t.Context())
+		require.NoError(t, err)
+		for _, s := range list {
+			got = append(got, s.Key)
+		}
+		require.ElementsMatch(t, want, got)
+	})
+}
+
 func TestWhenEveryTenantIsBusyAnOpenIsRefusedAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, f *fleet) {
 		n := f.start(func(c *actors.Config) { c.MaxOpen = 1 })

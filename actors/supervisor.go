@@ -54,6 +54,8 @@ type supervisor struct {
 	queue   []*activation // still to be handed off
 	running int
 	failed  []error
+	victims []victim      // what to evict next, the least recently used first
+	evicted []*activation // whose handoff was asked for to make room
 }
 
 // corruptPause is how long the failure of an open is repeated to callers before the copy is looked at
@@ -187,15 +189,6 @@ func (s *supervisor) find(self *mailbox.Self, m find) {
 	}
 }
 
-// purge drops the activations that have ended and whose Terminated is still on its way.
-func (s *supervisor) purge() {
-	for _, act := range s.entries {
-		if act.gone() {
-			s.drop(act)
-		}
-	}
-}
-
 func (s *supervisor) drop(act *activation) {
 	delete(s.byRef, act.ref)
 	if err := act.corrupt.Load(); err != nil {
@@ -207,38 +200,6 @@ func (s *supervisor) drop(act *activation) {
 		s.node.active.Delete(act.key)
 	}
 	s.node.metrics.open.Set(float64(len(s.entries)))
-}
-
-// makeRoom hands the least recently used idle tenant off and returns a channel that is closed when
-// that has ended, in whichever way; nil if no tenant is idle.
-func (s *supervisor) makeRoom() <-chan struct{} {
-	var oldest *activation
-	for _, act := range s.entries {
-		if act.inFlight.Load() == 0 && act.serving.Load() && (oldest == nil || act.used.Load() < oldest.used.Load()) {
-			oldest = act
-		}
-	}
-	if oldest == nil {
-		return nil
-	}
-	s.node.metrics.evictions.Inc()
-	oldest.serving.Store(false) // so that the next one makes other room
-	reply := make(chan error, 1)
-	done := make(chan struct{})
-	ctx, cancel := context.WithTimeout(context.Background(), s.node.cfg.RequestTimeout)
-	oldest.ref.Send(handoff{ctx: ctx, reason: reasonEvicted, reply: reply})
-	s.node.system.Go(func() {
-		defer cancel()
-		defer close(done)
-		select {
-		case err := <-reply:
-			if err == nil {
-				<-oldest.ref.Done() // it is closing: there is no room before it is gone
-			}
-		case <-oldest.ref.Done():
-		}
-	})
-	return done
 }
 
 func (s *supervisor) handOffNext(self *mailbox.Self) {
