@@ -11,7 +11,6 @@ import (
 
 	"github.com/leasehold/leasehold/actors"
 	"github.com/leasehold/leasehold/drill/history"
-	"github.com/leasehold/leasehold/ledgeractor"
 	"github.com/leasehold/leasehold/messages"
 )
 
@@ -223,66 +222,6 @@ func (w *world) answer(i int, l *life, done messages.Appended, err error) error 
 	}
 	w.logLocked("%s append %s#%d: %s %s seq %d", l.owner, write.ID, write.Attempt, write.Outcome, write.Code, write.Seq)
 	return err
-}
-
-var errChangedMind = errors.New("the application changed its mind")
-
-// transact appends two events in one transaction, which may take long, may give up, and goes on to
-// its end even when it is told in the middle that the lease is over.
-func (c *client) transact(ctx context.Context) {
-	ids := []string{c.id(), c.id()}
-	var pause time.Duration
-	if c.r.Float64() < 0.3 {
-		pause = between(c.r, time.Second, 14*time.Second)
-	}
-	quits := c.r.Float64() < 0.1
-	_ = c.use(ctx, 25*time.Second, "run", func(ctx context.Context, t *actors.Tenant, l *life) error {
-		var index []int
-		for _, id := range ids {
-			index = append(index, c.w.intend(history.Write{Key: c.key, ID: id, Owner: l.owner}))
-		}
-		done := make([]messages.Appended, len(ids))
-		var sawFence time.Time
-		err := t.Run(ctx, func(tx *ledgeractor.Tx) error {
-			for i, id := range ids {
-				var err error
-				if done[i], err = tx.Append(tx.Context(), c.event(id, "")); err != nil {
-					if errors.Is(err, messages.ErrFenced) && i > 0 {
-						sawFence = time.Now()
-						return nil // a careless application
-					}
-					return err
-				}
-				if i == 0 && pause > 0 && !rest(tx.Context(), pause) {
-					return messages.AsError(tx.Context().Err())
-				}
-			}
-			if quits {
-				return errChangedMind
-			}
-			return nil
-		})
-		if errors.Is(err, errChangedMind) {
-			err = &messages.Error{Code: messages.CodeCommandFailed, Err: err}
-		}
-		for i, at := range index {
-			if i == 0 && !l.dead() {
-				c.w.sawFence(at, sawFence)
-			}
-			outcome := err
-			if i > 0 && !sawFence.IsZero() { // whatever became of the rest, this one was refused
-				outcome = messages.Fenced(c.key, 0, "")
-			}
-			_ = c.w.answer(at, l, done[i], outcome)
-		}
-		return err
-	})
-}
-
-func (w *world) sawFence(i int, saw time.Time) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.history.Writes[i].SawFence = saw
 }
 
 // read reads the newest events, or all of them.

@@ -64,6 +64,10 @@ func (l *link) fate(op string) fate {
 	case op == "Read" && l.doubt:
 		l.doubt, l.dark = false, time.Now().Add(between(r, ttl-storeTimeout, 2*ttl))
 		return f
+	case op == "Renew" && !time.Now().Before(l.dark) && slow < p.LastAnswer:
+		f.after = storeTimeout - time.Duration(how*float64(storeTimeout-margin)/2) - time.Millisecond
+		l.dark = time.Now().Add(between(r, ttl, 2*ttl))
+		return f
 	case l.down, time.Now().Before(l.dark):
 		f.lost = true
 		return f

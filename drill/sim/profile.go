@@ -25,6 +25,11 @@ type Profile struct {
 	ThawOnList bool
 	// StopOpening is the chance that a process is suspended just when it was granted a lease.
 	StopOpening float64
+	// StopPublishing is the chance that a process is stopped between an image and its manifest.
+	StopPublishing float64
+	// LastAnswer is the chance that a renewal is answered only just in time, and that the lease store
+	// cannot be reached for a while after it.
+	LastAnswer float64
 	// LoseAcquire is the chance that an acquire takes effect and is not answered; once that was read
 	// back, the lease store cannot be reached for a while.
 	LoseAcquire float64
@@ -75,8 +80,8 @@ func Profiles() []Profile {
 		{Name: "reset", Reset: true, Crash: 2 * time.Minute, Handoff: time.Minute, Snapshot: 30 * time.Second},
 		{Name: "openings", StopOpening: 0.4, Crash: time.Minute, Handoff: 40 * time.Second, Compete: 8 * time.Second, Slow: 0.3, SlowFor: 4 * time.Second},
 		{Name: "acquires", LoseAcquire: 0.6, Crash: time.Minute, Handoff: 40 * time.Second, Abandon: time.Minute, Compete: 2 * time.Second, Think: 600 * time.Millisecond},
-		{Name: "wakers", Freeze: 30 * time.Second, ThawOnList: true, Compete: 5 * time.Second, Slow: 0.5, SlowFor: 5 * time.Second, Snapshot: 10 * time.Second, Think: time.Second},
-		{Name: "grayleases", GrayLeases: 20 * time.Second, Compete: 3 * time.Second, Think: 700 * time.Millisecond, Handoff: 30 * time.Second, Abandon: time.Minute},
+		{Name: "wakers", Freeze: time.Minute, StopPublishing: 0.3, ThawOnList: true, Compete: 4 * time.Second, Slow: 0.5, SlowFor: 5 * time.Second, Snapshot: 15 * time.Second, Think: time.Second},
+		{Name: "grayleases", GrayLeases: 40 * time.Second, LastAnswer: 0.06, Compete: 3 * time.Second, Think: 700 * time.Millisecond, Handoff: 30 * time.Second, Abandon: time.Minute},
 		{Name: "aged", Aged: true, Crash: 60 * time.Second, Handoff: 40 * time.Second, Snapshot: 30 * time.Second},
 	}
 }

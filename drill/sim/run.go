@@ -119,7 +119,8 @@ func simulate(t *testing.T, o Options, root string) Result {
 	if err := w.close(); err != nil {
 		t.Errorf("close the stores: %v", err)
 	}
-	violations := append(w.extra, w.history.Check(context.Background())...)
+	// What clients and successors suffered comes before what only an observer sees.
+	violations := append(w.history.Check(context.Background()), w.extra...)
 	w.stats.Lost = w.lost()
 	return Result{Options: o, Simulated: time.Since(w.begun), Violations: violations, Stats: w.stats, Log: w.log, History: &w.history}
 }

@@ -94,28 +94,6 @@ func (s leases) Forgotten(ctx context.Context, after string, limit int) ([]messa
 	})
 }
 
-// stopOpening suspends the process that was just granted a lease, now and then.
-func (s leases) stopOpening() {
-	if s.w.Profile.StopOpening == 0 {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r := s.streams["stop opening"]
-	if r == nil {
-		r = stream(s.w.Seed, s.name+" stop opening")
-		s.streams["stop opening"] = r
-	}
-	chance, begin, d := r.Float64(), between(r, 0, 2*time.Second), between(r, ttl, 3*ttl)
-	if chance >= s.w.Profile.StopOpening || s.healed {
-		return
-	}
-	s.w.requests.Go(func() {
-		time.Sleep(begin)
-		s.process.suspend(s.w, s.owner, d)
-	})
-}
-
 type (
 	none    struct{}
 	content struct {
@@ -125,6 +103,9 @@ type (
 )
 
 func (s durable) PutIfAbsent(ctx context.Context, name string, data []byte) (bool, error) {
+	if o, err := messages.ParseObject(name); err == nil && o.Kind == messages.ObjectManifest {
+		s.stopPublishing()
+	}
 	return call(ctx, s.link, "PutIfAbsent", name, func() (bool, error) {
 		created, err := s.w.durable.PutIfAbsent(context.Background(), name, data)
 		if created {
