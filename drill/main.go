@@ -79,6 +79,9 @@ func execute(ctx context.Context, args []string, out, failed io.Writer) int {
 		return exitOK
 	case errors.Is(err, errBroken):
 		return exitFail
+	case ctx.Err() != nil:
+		fmt.Fprintln(failed, "drill: interrupted; no process was left behind")
+		return exitFail
 	case errors.As(err, &usage):
 		fmt.Fprintln(failed, "drill:", err)
 		return exitUsage
