@@ -169,6 +169,9 @@ func (c Config) Validate() error {
 	if c.RenewEvery <= 0 || c.RenewEvery >= c.TTL-c.Margin {
 		fail("renewal every %v does not fit into the window of %v", c.RenewEvery, c.TTL-c.Margin)
 	}
+	if c.StoreTimeout >= c.TTL-c.Margin {
+		fail("store timeout %v leaves no time for another try in the window of %v", c.StoreTimeout, c.TTL-c.Margin)
+	}
 	for name, d := range map[string]time.Duration{
 		"store timeout": c.StoreTimeout, "durable timeout": c.DurableTimeout, "snapshot interval": c.SnapshotEvery,
 		"sweep interval": c.SweepEvery, "set-aside time": c.SetAsideFor, "request timeout": c.RequestTimeout, "open timeout": c.OpenTimeout,
