@@ -178,10 +178,22 @@ func (w *world) happened(e messages.Lifecycle) {
 	case messages.LifecycleCorrupt:
 		w.failKeyLocked("S2", e.Key, "the local ledger became corrupt at "+e.Owner)
 	case messages.LifecycleFailed:
-		if e.Code == messages.CodeCorrupt && !w.rotten[e.Object] {
+		// Whoever opens with a lease that is over may find that its successor has tidied up.
+		if e.Code == messages.CodeCorrupt && !w.rotten[e.Object] && w.holdsLocked(e) {
 			w.failKeyLocked("S5", e.Key, fmt.Sprintf("open of epoch %d failed as corrupt, and %s was never damaged", e.Epoch, short(e.Object)))
 		}
 	}
+}
+
+// holdsLocked reports whether nobody was granted the tenant after the owner of an event.
+func (w *world) holdsLocked(e messages.Lifecycle) bool {
+	var newest messages.LeaseEntry
+	for _, x := range w.history.Trails[e.Key] {
+		if x.Op == messages.OpAcquire {
+			newest = x
+		}
+	}
+	return newest.Owner == e.Owner && newest.Epoch == e.Epoch
 }
 
 func short(name string) string {
