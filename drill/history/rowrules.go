@@ -87,9 +87,11 @@ func (v *view) checkState(what string, epoch uint64, rows []Row, ids map[string]
 	seen, keys := map[string]bool{}, map[string]bool{}
 	for i, r := range rows {
 		s := ids[r.ID]
+		foreign := v.h.Foreign != nil && v.h.Foreign(r.ID)
 		switch {
 		case r.Tenant != v.key.Tenant:
 			v.fail("I6", epoch, "%s holds a row of %s", what, r.Tenant)
+		case foreign:
 		case s == nil:
 			v.fail("I4", epoch, "%s holds %q, which nobody wrote to this tenant", what, r.ID)
 		case !s.possible:

@@ -143,6 +143,9 @@ type History struct {
 	// limit D6. What they acknowledge from then on is not held against them by I3; that it never
 	// enters a lineage, is.
 	Clockless map[string]time.Time
+	// Foreign reports whether an ID is that of an event which nobody recorded, such as those of an
+	// application of its own: it is judged by its place and its tenant alone. nil: there are none.
+	Foreign func(id string) bool
 	// Excused holds snapshots that the environment destroyed, and not the protocol: an image that
 	// rotted, a snapshot that an operator removed.
 	Excused map[messages.Key]map[messages.Position]bool

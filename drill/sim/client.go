@@ -171,7 +171,7 @@ func (c *client) timeout() time.Duration {
 }
 
 func (c *client) event(id, idemKey string) messages.Event {
-	return messages.Event{Kind: "sim.write", SubjectID: id, IdemKey: idemKey, Payload: json.RawMessage(`{"n":` + fmt.Sprint(c.n) + `}`)}
+	return messages.Event{Kind: "sim.write", SubjectID: id, IdemKey: idemKey, Payload: json.RawMessage(`{"by":"a client"}`)}
 }
 
 // attempt makes one request to append and writes down what comes of it.

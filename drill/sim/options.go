@@ -29,7 +29,8 @@ type Options struct {
 	Migrations []ledgeractor.Migration
 	// Workload, if set, is called again and again by one more client of each tenant, between the
 	// built-in ones. Whatever error it returns must be a *messages.Error. It draws its chances from
-	// r only, and must not wait on anything but ctx, the tenant and time.
+	// r only, must not wait on anything but ctx, the tenant and time, and appends no event whose
+	// SubjectID begins with "t-": those are the simulation's own.
 	Workload func(ctx context.Context, r *rand.Rand, tenant *actors.Tenant) error
 }
 

@@ -1,7 +1,9 @@
 package sim
 
 import (
+	"flag"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -12,11 +14,25 @@ import (
 	"github.com/leasehold/leasehold/messages/planted"
 )
 
+var tableFlag = flag.String("sim.table", "", "a file for the table of planted faults")
+
+const tableHead = `# Planted faults, and how the simulation finds them
+
+Each fault (package messages/planted) leaves one rule of the protocol out. The table says which rule of
+the contract the simulation then found broken first, and after how many seeds; a few more or fewer are
+needed from run to run. Written by
+
+    go test ./drill/sim -count=1 -run '^TestEveryPlantedFaultIsFound$' -sim.table=faults.md
+
+`
+
 // most is how many seeds a planted fault may take.
 const most = 500
 
 // TestEveryPlantedFaultIsFound is the proof that the simulation can fail: each rule of the protocol
-// that is left out is missed, by a rule of the contract.
+// that is left out is missed, by a rule of the contract. Under the race detector, which makes it four
+// times slower and adds nothing to the proof, it searches for every sixth fault only. With -sim.table
+// it writes the table to a file.
 func TestEveryPlantedFaultIsFound(t *testing.T) {
 	var mu sync.Mutex
 	var rows []string
@@ -27,7 +43,10 @@ func TestEveryPlantedFaultIsFound(t *testing.T) {
 			require.NoError(t, err)
 			faults = slices.DeleteFunc(faults, func(f planted.Fault) bool { return !set.Has(f) })
 		}
-		for _, fault := range faults {
+		for i, fault := range faults {
+			if raceEnabled && i%6 != 0 && *plantedFlag == "" {
+				continue
+			}
 			t.Run(fault.String(), func(t *testing.T) {
 				t.Parallel()
 				found := Search(t, fault, Options{Seed: *firstFlag}, most)
@@ -40,7 +59,11 @@ func TestEveryPlantedFaultIsFound(t *testing.T) {
 		}
 	})
 	slices.Sort(rows)
-	t.Logf("\n| fault | violated rule | profile | seeds needed | first violation |\n|---|---|---|---|---|\n%s", strings.Join(rows, "\n"))
+	table := "| fault | violated rule | profile | seeds needed | first violation |\n|---|---|---|---|---|\n" + strings.Join(rows, "\n") + "\n"
+	t.Log("\n" + table)
+	if *tableFlag != "" {
+		require.NoError(t, os.WriteFile(*tableFlag, []byte(tableHead+table), 0o644))
+	}
 }
 
 // TestProfilesOfThePlantedFaultsAreCleanWithoutThem is the negative control: what Search takes for a

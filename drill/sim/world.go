@@ -47,6 +47,9 @@ func newWorld(o Options, root string) (*world, error) {
 		Final: map[messages.Key]history.State{}, Clockless: map[string]time.Time{}, Excused: map[messages.Key]map[messages.Position]bool{},
 		Slack: time.Microsecond, // manifests keep whole microseconds
 	}}
+	if o.Workload != nil {
+		w.history.Foreign = func(id string) bool { return !strings.HasPrefix(id, idPrefix) }
+	}
 	var err error
 	w.leases, err = sqlite.Open(context.Background(), sqlite.Config{Path: filepath.Join(root, "leases.db"), Now: w.clock.Now, NoSync: true})
 	if err != nil {
@@ -202,5 +205,8 @@ func short(name string) string {
 	}
 	return name
 }
+
+// idPrefix begins the IDs of the simulation's own events, as it does tenant ids.
+const idPrefix = "t-"
 
 func shortKey(k messages.Key) string { return string(k.Tenant[:6]) }
