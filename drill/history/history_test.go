@@ -149,6 +149,9 @@ func TestEveryRuleIsJudged(t *testing.T) {
 		{"another tenant's row", "I6", func(_ *testing.T, h *History) { h.Reads[0].Rows[0].Tenant = other }},
 		{"a refused write stands", "G2", func(_ *testing.T, h *History) { h.Reads[0].Rows = rows("w1", "w2", "w3", "w4") }},
 		{"a commit past the fence", "G2", func(_ *testing.T, h *History) { h.Writes[2].SawFence = at(16) }},
+		{"a commit past the fence, in doubt", "G2", func(_ *testing.T, h *History) {
+			h.Writes[2].SawFence, h.Writes[2].Outcome, h.Writes[2].Cause = at(16), Unknown, messages.CodeFenced
+		}},
 		{"an event twice", "W2", func(_ *testing.T, h *History) { h.Reads[0].Rows = rows("w1", "w2", "w2") }},
 		{"an image that is not there", "S1", func(_ *testing.T, h *History) { delete(h.Objects, key.ImageName(2, 1)) }},
 		{"an image after its manifest", "S1", func(_ *testing.T, h *History) {

@@ -70,7 +70,8 @@ func (v *view) checkAcks() {
 		if w.Outcome == Acked {
 			v.checkAck("the write "+w.ID, w.Owner, w.Epoch, w.Answered)
 		}
-		if !w.SawFence.IsZero() && (w.Outcome == Acked || w.Outcome == Unknown) && !v.renewed(w.Owner, w.SawFence, w.Answered) {
+		committed := w.Outcome == Acked || w.Outcome == Unknown && w.Cause == messages.CodeFenced
+		if !w.SawFence.IsZero() && committed && !v.renewed(w.Owner, w.SawFence, w.Answered) {
 			v.fail("G2", w.Epoch, "the fence was closed before the end of the transaction of %s, which was answered %s %s", w.ID, w.Outcome, w.Code)
 		}
 	}

@@ -47,11 +47,13 @@ type Write struct {
 	Answered time.Time     `json:"answered,omitzero"`
 	Outcome  Outcome       `json:"outcome,omitempty"`
 	Code     messages.Code `json:"code,omitempty"`
-	Seq      int64         `json:"seq,omitempty"` // with Acked
+	Cause    messages.Code `json:"cause,omitempty"` // of messages.CodeUnknownOutcome
+	Seq      int64         `json:"seq,omitempty"`   // with Acked
 	// Duplicate says that the answer was a first one's seq.
 	Duplicate bool `json:"duplicate,omitempty"`
 	// SawFence is when the transaction itself was told "fenced" before its end; zero: it was not.
-	// Unless a renewal came in between, it must not be committed, and its answer is definite (G2).
+	// Unless a renewal came in between it must not be committed, and the fence is no reason for an
+	// unknown outcome (G2).
 	SawFence time.Time `json:"saw_fence,omitzero"`
 }
 

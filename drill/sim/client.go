@@ -208,6 +208,9 @@ func (w *world) answer(i int, l *life, done messages.Appended, err error) error 
 	defer w.mu.Unlock()
 	write := &w.history.Writes[i]
 	write.Answered, write.Outcome, write.Code = time.Now(), history.OutcomeOf(err), messages.CodeOf(err)
+	if write.Outcome == history.Unknown {
+		write.Cause = messages.AsError(err).Cause
+	}
 	if l.dead() {
 		write.Outcome = history.Unknown
 	}
