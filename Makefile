@@ -1,8 +1,9 @@
 # Leasehold. `make help` lists the targets.
 GO      ?= go
 PKGS    := ./...
-# The simulation has its own line in `test`, so that its budget is seen.
+# The simulation has a line of its own in `test`: without the race detector it is four times faster.
 FUZZTIME ?= 10s
+SOAK     ?= 5000
 
 .PHONY: help run test drill bench lint fuzz soak
 help: ## list the targets
@@ -11,7 +12,8 @@ help: ## list the targets
 run: ## start a node on the embedded defaults (127.0.0.1:7070, ./leasehold-data)
 	$(GO) run ./cmd/node run
 
-test: lint ## vet, linters, every test under the race detector, the simulation
+test: lint ## vet, linters, 20 hours of simulated fleet life, every test under the race detector
+	$(GO) test -timeout 15m ./drill/sim
 	$(GO) test -race -timeout 15m $(PKGS)
 
 lint: ## gofmt, vet, staticcheck (pinned in go.mod)
@@ -24,6 +26,9 @@ drill: ## the fault-injection drill: three seeds, then every planted fault
 	$(GO) run ./drill run --seed 2
 	$(GO) run ./drill run --seed 3
 	$(GO) run ./drill run --break all
+
+soak: ## the simulation over SOAK more seeds
+	$(GO) test ./drill/sim -run '^TestSeeds$$' -count=1 -timeout=0 -sim.first=1000 -sim.seeds=$(SOAK)
 
 bench: ## benchmarks as ratios against a baseline in the same run
 	$(GO) test -run '^$$' -bench . -benchtime 1s ./leaseactor ./ledgeractor ./actors
