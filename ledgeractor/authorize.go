@@ -27,6 +27,10 @@ var unsafeFunctions = map[string]bool{
 	"load_extension": true, "readfile": true, "writefile": true, "edit": true, "fts3_tokenizer": true, "lsmode": true,
 }
 
+// slowFunctions take quadratic time, cannot be interrupted, and have no replacement of ours (see
+// linear.go): reads do without them.
+var slowFunctions = map[string]bool{"json_patch": true, "jsonb_patch": true}
+
 // readPragmas tell about the schema and change nothing.
 var readPragmas = map[string]bool{
 	"table_info": true, "table_xinfo": true, "table_list": true, "index_list": true, "index_info": true,
@@ -39,7 +43,7 @@ func readAuthorizer(op int, _, arg2, _ string) int {
 	case sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, opRecursive:
 		return sqlite3.SQLITE_OK
 	case sqlite3.SQLITE_FUNCTION:
-		if !unsafeFunctions[strings.ToLower(arg2)] {
+		if name := strings.ToLower(arg2); !unsafeFunctions[name] && !slowFunctions[name] {
 			return sqlite3.SQLITE_OK
 		}
 	}

@@ -48,6 +48,9 @@ func (f failures) fromSQLite(err sqlite3.Error) error {
 	if strings.HasPrefix(err.Error(), "not authorized") { // SQLite has no code of its own for functions
 		err.Code = sqlite3.ErrAuth
 	}
+	if err.Error() == errResultTooBig.Error() { // from one of our functions
+		err.Code = sqlite3.ErrTooBig
+	}
 	switch err.Code {
 	case sqlite3.ErrCorrupt, sqlite3.ErrNotADB:
 		out.Code, out.Message, out.Object = messages.CodeCorrupt, "the local ledger is corrupt", f.file
@@ -63,7 +66,12 @@ func (f failures) fromSQLite(err sqlite3.Error) error {
 		}
 	case sqlite3.ErrFull:
 		out.Code, out.Message = messages.CodeStorage, "the local disk is full"
-	case sqlite3.ErrIoErr, sqlite3.ErrCantOpen, sqlite3.ErrNomem, sqlite3.ErrBusy, sqlite3.ErrLocked, sqlite3.ErrPerm,
+	case sqlite3.ErrNomem:
+		out.Code, out.Message = messages.CodeStorage, "the memory for SQLite is used up"
+		if f.reading {
+			out.Code, out.Message = messages.CodeTooLarge, "the read needs more memory than there is for SQLite"
+		}
+	case sqlite3.ErrIoErr, sqlite3.ErrCantOpen, sqlite3.ErrBusy, sqlite3.ErrLocked, sqlite3.ErrPerm,
 		sqlite3.ErrProtocol, sqlite3.ErrNoLFS:
 		out.Code, out.Message = messages.CodeStorage, "the local disk failed: "+err.Code.Error()
 	case sqlite3.ErrTooBig:

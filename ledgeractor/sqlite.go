@@ -98,6 +98,9 @@ func openReader(ctx context.Context, cfg Config) (*sqlite3.SQLiteConn, error) {
 	raw.SetLimit(sqlite3.SQLITE_LIMIT_LENGTH, cfg.Limits.MaxValueBytes)
 	raw.SetLimit(sqlite3.SQLITE_LIMIT_EXPR_DEPTH, 200)
 	raw.SetLimit(sqlite3.SQLITE_LIMIT_COMPOUND_SELECT, 100)
+	if err := linearFunctions(raw, cfg.Limits.MaxValueBytes); err != nil {
+		return nil, errors.Join(err, closeQuietly(raw))
+	}
 	return raw, nil
 }
 
