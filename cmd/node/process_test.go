@@ -18,6 +18,8 @@ import (
 
 	_ "github.com/mattn/go-sqlite3" // another process's hold on the lease store
 	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/messages"
 )
 
 // H2 at the level of processes: after kill -9 a restarted node waits out its predecessor's lease by
@@ -287,5 +289,18 @@ func TestRun_SlowAndHugeHeadersAreCutOff(t *testing.T) {
 	require.NoError(t, response.Body.Close())
 	require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, response.StatusCode)
 	require.Equal(t, 200, p.get("/healthz").status)
+	p.terminate()
+}
+
+// One query that holds thousands of large values takes neither the machine's memory nor other tenants' service.
+func TestRun_AQueryCannotTakeAllMemory(t *testing.T) {
+	t.Parallel()
+	p := run(t, t.TempDir(), "--max-sqlite=100000000")
+	bomb := `{"sql":"SELECT ` + strings.Repeat("zeroblob(15000000), ", 1500) + `1"}`
+	r := p.post(path(tenantOne)+"/query", bomb)
+	require.Equal(t, messages.CodeTooLarge, r.code(), string(r.body))
+	for _, tenant := range []string{tenantOne, number(9)} {
+		require.Equal(t, 200, p.post(path(tenant)+"/events", `{"kind":"x"}`).status)
+	}
 	p.terminate()
 }

@@ -84,6 +84,7 @@ type Config struct {
 	MaxValue          int           `default:"16777216" help:"Largest single value in a ledger in bytes." group:"limits" yaml:"max_value"`
 	MaxSQL            int           `name:"max-sql" default:"262144" help:"Longest SQL text in bytes." group:"limits" yaml:"max_sql"`
 	MaxImage          int64         `default:"1073741824" help:"Largest ledger in bytes of which snapshots are taken." group:"limits" yaml:"max_image"`
+	MaxSQLite         int64         `name:"max-sqlite" default:"4294967296" help:"Bound in bytes of what SQLite may hold in memory, for all ledgers together." group:"limits" yaml:"max_sqlite"`
 	QueryTimeout      time.Duration `default:"10s" help:"Bound of a read." group:"limits" yaml:"query_timeout"`
 
 	LogFormat string `default:"text" help:"text or json." group:"log" yaml:"log_format"`

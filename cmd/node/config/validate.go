@@ -157,6 +157,7 @@ func (c Config) positive() []positive {
 	num("max_value", int64(c.MaxValue))
 	num("max_sql", int64(c.MaxSQL))
 	num("max_image", c.MaxImage)
+	num("max_sqlite", c.MaxSQLite)
 	dur("read_header_timeout", c.ReadHeaderTimeout)
 	dur("read_timeout", c.ReadTimeout)
 	dur("keep_alive", c.KeepAlive)

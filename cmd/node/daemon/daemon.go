@@ -102,6 +102,9 @@ func (d *daemon) start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := ledgeractor.LimitMemory(ctx, c.MaxSQLite); err != nil {
+		return err
+	}
 	leases, err := d.Schemes.OpenLeases(ctx, c.Leases)
 	if err != nil {
 		return fmt.Errorf("lease store %s: %w", storeurl.Redact(c.Leases), err)
