@@ -150,6 +150,11 @@ func (t *tenant) restoredOpen(m snapshotactor.Opened) {
 	if t.state != StateOpening {
 		return
 	}
+	if fenced := t.fence.Check(); errors.Is(m.Err, messages.ErrCorrupt) && fenced != nil {
+		// A successor may own the lineage by now, and its retention may have taken what this open
+		// listed: that is no damage, and must not be reported as such.
+		m.Err = fenced
+	}
 	if m.Err != nil {
 		t.emit(failure(messages.LifecycleFailed, m.Err))
 		if errors.Is(m.Err, messages.ErrLineageAhead) && t.ahead < maxAhead {
