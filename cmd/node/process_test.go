@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -302,5 +303,25 @@ func TestRun_AQueryCannotTakeAllMemory(t *testing.T) {
 	for _, tenant := range []string{tenantOne, number(9)} {
 		require.Equal(t, 200, p.post(path(tenant)+"/events", `{"kind":"x"}`).status)
 	}
+	p.terminate()
+}
+
+// Tenants never take the last file descriptors: connections are still accepted, and idle tenants make room.
+func TestRun_FewFileDescriptors(t *testing.T) {
+	t.Parallel()
+	inner := command(t, "run", "--listen=127.0.0.1:0", "--state-root="+t.TempDir(), "--snapshot-every=1h")
+	shell := exec.CommandContext(t.Context(), "sh", append([]string{"-c", `ulimit -n 256 && exec "$0" "$@"`}, inner.Args...)...)
+	shell.Env, shell.Dir = inner.Env, inner.Dir
+	p := start(t, shell)
+	for n := range 100 {
+		r := p.post(path(number(n))+"/events", `{"kind":"x"}`)
+		require.NoError(t, r.err)
+		if r.status != 200 {
+			require.Equal(t, messages.CodeOverloaded, r.code(), string(r.body))
+		}
+	}
+	require.Equal(t, 200, p.get("/healthz").status)
+	require.Equal(t, 200, p.get(path(number(0))+"/events").status)
+	require.Contains(t, p.stderr.String(), "bounds the open tenants")
 	p.terminate()
 }

@@ -150,7 +150,7 @@ func TestBadHeaders_AreRefused(t *testing.T) {
 	refused(t, s.post(events, `{"kind":"a"}`, header(api.IdempotencyHeader, strings.Repeat("k", 257))), 413, messages.CodeTooLarge)
 	refused(t, s.post(events, `{"kind":"a","idem_key":"x"}`, header(api.IdempotencyHeader, "y")), 400, messages.CodeInvalidArgument)
 	refused(t, s.post(events, `{"events":[{"kind":"a"}]}`, header(api.IdempotencyHeader, "y")), 400, messages.CodeInvalidArgument)
-	for _, query := range []string{"after=-1", "after=x", "after=99999999999999999999", "limit=0", "limit=-5", "limit=1.5", "limit=", "aftr=1", "after=1&after=2", "limit=%00"} {
+	for _, query := range []string{"after=-1", "after=x", "after=99999999999999999999", "limit=0", "limit=-5", "limit=1.5", "limit=", "aftr=1", "after=1&after=2", "limit=%00", "after=1;limit=2", "after=1&%zz=1"} {
 		refused(t, s.get(events+"?"+query), 400, messages.CodeInvalidArgument)
 	}
 	refused(t, s.get("/v1/tenants?x=1"), 400, messages.CodeInvalidArgument)

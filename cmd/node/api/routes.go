@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -64,9 +65,14 @@ func keyOf(r *http.Request) (messages.Key, error) {
 	return messages.NewKey(messages.OrgID(r.PathValue("org")), messages.TenantID(r.PathValue("tenant")))
 }
 
-// checkQuery refuses query parameters that the route does not have, and repeated ones.
+// checkQuery refuses query parameters that the route does not have, repeated ones, and what
+// [url.URL.Query] would leave out without a word.
 func checkQuery(r *http.Request, known ...string) error {
-	for name, values := range r.URL.Query() {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return invalid("the query parameters cannot be read")
+	}
+	for name, values := range query {
 		if !slices.Contains(known, name) {
 			return invalid("unknown query parameter " + clip(name))
 		}

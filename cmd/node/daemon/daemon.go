@@ -123,6 +123,7 @@ func (d *daemon) start(ctx context.Context) (err error) {
 	}
 	cfg.Leases, cfg.Durable, cfg.Registerer, cfg.Log = leases, durable, registry, d.Log
 	cfg.Migrations, cfg.Commands = d.App.Migrations, d.App.Commands
+	cfg.MaxOpen = d.boundOpen(c.MaxOpen)
 	if d.node, err = actors.Start(ctx, cfg); err != nil {
 		return err
 	}
