@@ -215,3 +215,16 @@ func TestVersionAndHelp(t *testing.T) {
 	require.Zero(t, code)
 	require.Contains(t, out, "LEASEHOLD_LISTEN")
 }
+
+// A tool that only looks makes no lease store of an empty file that it was pointed at.
+func TestLeaseShow_LeavesAnEmptyFileAlone(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "leases.db")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	_, stderr, code := tool(t, "lease", "show", "--leases=sqlite:"+file)
+	require.Equal(t, 1, code)
+	require.Contains(t, stderr, "not_found")
+	info, err := os.Stat(file)
+	require.NoError(t, err)
+	require.Zero(t, info.Size())
+}

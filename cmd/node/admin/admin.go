@@ -59,14 +59,15 @@ func (c Common) durable(ctx context.Context, env *Env) (storeurl.DurableStore, e
 	return env.Schemes.OpenDurable(ctx, where)
 }
 
-// exists refuses a file or folder that is not there: a binding would create it, and a tool that
-// was pointed at the wrong place would report an empty store.
+// exists refuses a file or folder that is not there, and an empty file: a binding would make a store of
+// it, and a tool that was pointed at the wrong place would report an empty one.
 func exists(storeURL, kind string) error {
 	scheme, path, _ := strings.Cut(storeURL, ":")
 	if scheme != "sqlite" && scheme != "dir" {
 		return nil
 	}
-	if _, err := os.Stat(path); err != nil {
+	info, err := os.Stat(path)
+	if err != nil || (info.Mode().IsRegular() && info.Size() == 0) {
 		return &messages.Error{Code: messages.CodeNotFound, Object: path, Message: "there is no " + kind + " store here; see --state-root, --leases and --durable", Err: err}
 	}
 	return nil
