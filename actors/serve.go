@@ -21,6 +21,9 @@ func (t *tenant) fromLease(msg any) {
 		t.renewed(m)
 	case leaseactor.RenewFailed:
 		t.node.metrics.renewFails.Inc()
+		// If the outage outlasts the lease, the next owner begins with the newest snapshot: while the
+		// fence is open, one more makes what would be lost then smaller.
+		t.saveIfDirty("precaution")
 	case leaseactor.Lost:
 		t.lost(m.Err)
 	case leaseactor.Expired:
@@ -122,10 +125,15 @@ func (t *tenant) snapshotTick() {
 	if t.state == StateClosing {
 		return
 	}
-	if t.state == StateServing && len(t.takes) == 0 && t.handle.Version() != t.saved && t.fence.Check() == nil {
-		t.take("periodic", nil)
-	}
+	t.saveIfDirty("periodic")
 	t.self.After(t.node.cfg.SnapshotEvery, snapshotTick{t.gen})
+}
+
+// saveIfDirty takes a snapshot if there are commits that none holds, and none is being taken.
+func (t *tenant) saveIfDirty(reason string) {
+	if t.state == StateServing && len(t.takes) == 0 && t.handle.Version() != t.saved && t.fence.Check() == nil {
+		t.take(reason, nil)
+	}
 }
 
 func (t *tenant) snapshotNow(m snapshotNow) {

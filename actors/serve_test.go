@@ -334,3 +334,18 @@ func TestT1_AConsumerCannotCloseTheLedger(t *testing.T) {
 		appendKind(t, tenant, "still open")
 	})
 }
+
+func TestAnOutageOfTheLeaseStoreIsMetWithASnapshot(t *testing.T) {
+	inBubble(t, func(t *testing.T, f *fleet) {
+		never := func(c *actors.Config) { c.SnapshotEvery = time.Hour }
+		tenant := open(t, f.start(never), "u")
+		appendKind(t, tenant, "1")
+		f.leases.Down(nil)
+		time.Sleep(renewEvery)
+		appendKind(t, tenant, "2")
+		time.Sleep(ttl) // the outage outlasts the lease
+		f.leases.Up()
+		time.Sleep(renewEvery)
+		require.Equal(t, []string{"1", "2"}, kinds(t, open(t, f.start(never), "u")))
+	})
+}
