@@ -96,6 +96,10 @@ func TestOutage_IsTypedAndReadyzTells(t *testing.T) {
 	})
 	sh.leases.Up()
 	clock.Advance(time.Second)
+	locked := sh.leases.Every(storetest.OpRelease, storetest.Fail(nil)) // as behind a write lock: reads go on
+	refused(t, s.get("/readyz"), 503, messages.CodeUnavailable)
+	locked()
+	clock.Advance(time.Second)
 	require.Equal(t, 200, s.get("/readyz").status)
 	s.until(func() bool { return s.post(events, `{"kind":"c"}`).status == 200 })
 	sh.durable.Down(nil)

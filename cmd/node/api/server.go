@@ -26,6 +26,8 @@ var OpenAPI []byte
 // here, and whether the store answers.
 type LeaseReader interface {
 	Read(ctx context.Context, key messages.Key) (lease messages.Lease, ok bool, err error)
+	// Release is only ever asked for a key that nobody holds, to see whether the store takes writes.
+	Release(ctx context.Context, key messages.Key, owner string, epoch uint64) error
 }
 
 // ObjectLister is how the API asks whether the durable store answers.
