@@ -1,0 +1,261 @@
+package nats
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	natsgo "github.com/nats-io/nats.go"
+)
+
+// The headers and codes of JetStream that this package speaks. It speaks the wire protocol itself,
+// because it sends hundreds of requests in one round trip and must never be served by a direct get.
+const (
+	hdrExpectedSeq     = "Nats-Expected-Last-Subject-Sequence"
+	hdrExpectedSubject = "Nats-Expected-Last-Subject-Sequence-Subject"
+
+	codeNoMessage     = 10037
+	codeWrongSequence = 10071 // the last sequence is another one
+	codeInProcess     = 10164 // another write of the subject is not yet committed
+)
+
+// storageCodes say that the server has no room, or that its disk failed.
+var storageCodes = map[int]bool{10002: true, 10023: true, 10047: true, 10053: true, 10077: true}
+
+// A request is sent again when there was no answer in firstTry, then twice as long, up to lastTry. All requests may be
+// sent again: see the package comment.
+const (
+	firstTry = 500 * time.Millisecond
+	lastTry  = 2 * time.Second
+)
+
+// link is a connection, seen as one that sends requests and gets replies.
+type link struct {
+	nc         *natsgo.Conn
+	owned      bool
+	api        string // "$JS.API"
+	timeout    time.Duration
+	roundTrips atomic.Int64
+	closeOnce  sync.Once
+	closed     chan struct{}
+}
+
+func newLink(ctx context.Context, cfg Config) (*link, error) {
+	nc, owned, err := cfg.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	api := "$JS.API"
+	if cfg.Domain != "" {
+		api = "$JS." + cfg.Domain + ".API"
+	}
+	return &link{nc: nc, owned: owned, api: api, timeout: cfg.Timeout, closed: make(chan struct{})}, nil
+}
+
+func (l *link) close() {
+	l.closeOnce.Do(func() {
+		close(l.closed)
+		if l.owned {
+			l.nc.Close()
+		}
+	})
+}
+
+// begin returns a context that ends after the timeout, or an error if there is no point in starting.
+func (l *link) begin(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	select {
+	case <-l.closed:
+		return nil, nil, errClosed()
+	default:
+	}
+	if ctx.Err() != nil {
+		return nil, nil, contextError(ctx, nil)
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	return ctx, cancel, nil
+}
+
+// exchange sends requests together and waits for their replies, at most for try: one round trip, however
+// many there are. A reply that did not come is nil. The error is that of the connection, or of ctx; replies
+// that came before are there.
+func (l *link) exchange(ctx context.Context, requests []*natsgo.Msg, try time.Duration) ([]*natsgo.Msg, error) {
+	l.roundTrips.Add(1)
+	replies := make([]*natsgo.Msg, len(requests))
+	ctx, cancel := context.WithTimeout(ctx, try)
+	defer cancel()
+	inbox := l.nc.NewRespInbox()
+	if len(requests) == 1 {
+		reply, err := l.nc.RequestMsgWithContext(ctx, requests[0])
+		if err != nil && !errors.Is(err, natsgo.ErrNoResponders) && ctx.Err() == nil {
+			return replies, err
+		}
+		replies[0] = reply
+		return replies, nil
+	}
+	// One subscription for all: reply i comes on <inbox>.i. The channel has room for every one of them.
+	arrived := make(chan *natsgo.Msg, len(requests))
+	sub, err := l.nc.ChanSubscribe(inbox+".*", arrived)
+	if err != nil {
+		return replies, err
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	for i, r := range requests {
+		r.Reply = inbox + "." + strconv.Itoa(i)
+		if err := l.nc.PublishMsg(r); err != nil {
+			return replies, err
+		}
+	}
+	for missing := len(requests); missing > 0; {
+		select {
+		case m := <-arrived:
+			i, err := strconv.Atoi(m.Subject[len(inbox)+1:])
+			if err != nil || i < 0 || i >= len(replies) || replies[i] != nil {
+				continue // not ours, or twice
+			}
+			replies[i] = m
+			missing--
+		case <-ctx.Done():
+			return replies, nil
+		}
+	}
+	return replies, nil
+}
+
+// call sends one request until it is answered or ctx ends. It is for requests that may be sent twice.
+func (l *link) call(ctx context.Context, request *natsgo.Msg, answer func(*natsgo.Msg) (done bool, err error)) error {
+	var last error
+	for p := newPatience(); ; {
+		replies, err := l.exchange(ctx, []*natsgo.Msg{request}, p.try)
+		if err != nil {
+			last = err
+		} else if done, err := answer(replies[0]); done {
+			return err
+		} else if err != nil {
+			last = err
+		}
+		if err := p.wait(ctx, l.closed); err != nil {
+			return l.gaveUp(ctx, last)
+		}
+	}
+}
+
+func (l *link) gaveUp(ctx context.Context, last error) error {
+	select {
+	case <-l.closed:
+		return errClosed()
+	default:
+		return contextError(ctx, last)
+	}
+}
+
+// patience says how long to wait for an answer, and how long before the next try.
+type patience struct{ try, pause time.Duration }
+
+func newPatience() *patience { return &patience{try: firstTry, pause: time.Millisecond} }
+
+// wait waits for a short and random time, so that many who contend all get their turn.
+func (p *patience) wait(ctx context.Context, closed <-chan struct{}) error {
+	d := p.pause/2 + rand.N(p.pause)
+	p.pause, p.try = min(2*p.pause, 50*time.Millisecond), min(2*p.try, lastTry)
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err()
+	case <-closed:
+		return errClosed()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// apiError is how JetStream reports a failure.
+type apiError struct {
+	Code        int    `json:"code"`
+	ErrCode     int    `json:"err_code"`
+	Description string `json:"description"`
+}
+
+func (e *apiError) Error() string { return fmt.Sprintf("%s (%d)", e.Description, e.ErrCode) }
+
+var errNoAnswer = errors.New("no answer")
+
+// isReply reports whether a message is an answer of JetStream and not a note that nobody listens.
+func isReply(m *natsgo.Msg) bool { return m != nil && len(m.Data) > 0 }
+
+// ack is the answer to a publish.
+type ack struct {
+	Seq uint64    `json:"seq"`
+	Err *apiError `json:"error"`
+}
+
+func parseAck(m *natsgo.Msg) (ack, error) {
+	var a ack
+	if !isReply(m) {
+		return a, errNoAnswer
+	}
+	if err := json.Unmarshal(m.Data, &a); err != nil {
+		return a, err
+	}
+	if a.Err == nil && a.Seq == 0 {
+		return a, errNoAnswer
+	}
+	return a, nil
+}
+
+// stored is a message of a stream, as its leader answers it.
+type stored struct {
+	Subject string    `json:"subject"`
+	Seq     uint64    `json:"seq"`
+	Header  []byte    `json:"hdrs"`
+	Data    []byte    `json:"data"`
+	Time    time.Time `json:"time"`
+}
+
+// parseStored reads the answer to a get: nil for a message that is not there.
+func parseStored(m *natsgo.Msg) (*stored, error) {
+	if !isReply(m) {
+		return nil, errNoAnswer
+	}
+	var r struct {
+		Message *stored   `json:"message"`
+		Err     *apiError `json:"error"`
+	}
+	if err := json.Unmarshal(m.Data, &r); err != nil {
+		return nil, err
+	}
+	switch {
+	case r.Err != nil && r.Err.ErrCode == codeNoMessage:
+		return nil, nil
+	case r.Err != nil:
+		return nil, r.Err
+	case r.Message == nil:
+		return nil, errNoAnswer
+	}
+	return r.Message, nil
+}
+
+// get asks the leader of a stream for a message. fields are those of the request, as JSON.
+func (l *link) get(stream, fields string) *natsgo.Msg {
+	return &natsgo.Msg{Subject: l.api + ".STREAM.MSG.GET." + stream, Data: []byte(fields)}
+}
+
+func getSeq(seq uint64) string      { return fmt.Sprintf(`{"seq":%d}`, seq) }
+func getLast(subject string) string { return fmt.Sprintf(`{"last_by_subj":%q}`, subject) }
+func getNext(subject string, from uint64) string {
+	return fmt.Sprintf(`{"seq":%d,"next_by_subj":%q}`, from, subject)
+}
+
+// compareAndSet makes a message that the stream takes only if seq is the last sequence on filter (0: there is none).
+func compareAndSet(subject, filter string, seq uint64, data []byte) *natsgo.Msg {
+	return &natsgo.Msg{Subject: subject, Data: data, Header: natsgo.Header{
+		hdrExpectedSeq:     {strconv.FormatUint(seq, 10)},
+		hdrExpectedSubject: {filter},
+	}}
+}
