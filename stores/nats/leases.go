@@ -100,7 +100,7 @@ func (s *Leases) run(ctx context.Context, attempts []*attempt) {
 		if ctx.Err() == nil && !pause {
 			continue
 		}
-		if p.wait(ctx, s.link.closed) != nil {
+		if p.wait(ctx) != nil {
 			for _, a := range open {
 				if a.phase != phaseDone {
 					a.finish(nil, s.link.gaveUp(ctx, last))

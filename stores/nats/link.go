@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -42,8 +41,8 @@ type link struct {
 	api        string // "$JS.API"
 	timeout    time.Duration
 	roundTrips atomic.Int64
-	closeOnce  sync.Once
-	closed     chan struct{}
+	closed     context.Context // ends with close
+	end        context.CancelFunc
 }
 
 func newLink(ctx context.Context, cfg Config) (*link, error) {
@@ -55,30 +54,27 @@ func newLink(ctx context.Context, cfg Config) (*link, error) {
 	if cfg.Domain != "" {
 		api = "$JS." + cfg.Domain + ".API"
 	}
-	return &link{nc: nc, owned: owned, api: api, timeout: cfg.Timeout, closed: make(chan struct{})}, nil
+	l := &link{nc: nc, owned: owned, api: api, timeout: cfg.Timeout}
+	l.closed, l.end = context.WithCancel(context.Background())
+	return l, nil
 }
 
 func (l *link) close() {
-	l.closeOnce.Do(func() {
-		close(l.closed)
-		if l.owned {
-			l.nc.Close()
-		}
-	})
+	l.end()
+	if l.owned {
+		l.nc.Close() // twice is fine
+	}
 }
 
-// begin returns a context that ends after the timeout, or an error if there is no point in starting.
+// begin returns a context that ends after the timeout and with the link, or an error if there is no
+// point in starting.
 func (l *link) begin(ctx context.Context) (context.Context, context.CancelFunc, error) {
-	select {
-	case <-l.closed:
-		return nil, nil, errClosed()
-	default:
-	}
-	if ctx.Err() != nil {
-		return nil, nil, contextError(ctx, nil)
+	if l.closed.Err() != nil || ctx.Err() != nil {
+		return nil, nil, l.gaveUp(ctx, nil)
 	}
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
-	return ctx, cancel, nil
+	stop := context.AfterFunc(l.closed, cancel)
+	return ctx, func() { stop(); cancel() }, nil
 }
 
 // exchange sends requests together and waits for their replies, at most for try: one round trip, however
@@ -129,29 +125,51 @@ func (l *link) exchange(ctx context.Context, requests []*natsgo.Msg, try time.Du
 
 // call sends one request until it is answered or ctx ends. It is for requests that may be sent twice.
 func (l *link) call(ctx context.Context, request *natsgo.Msg, answer func(*natsgo.Msg) (done bool, err error)) error {
+	return l.callAll(ctx, newPatience(), []*natsgo.Msg{request}, func(_ int, m *natsgo.Msg) (bool, error) { return answer(m) })
+}
+
+// callAll sends requests together, and those again that answer does not take, until all are done or ctx
+// ends. An error of one that is done ends the call.
+func (l *link) callAll(ctx context.Context, p *patience, requests []*natsgo.Msg, answer func(i int, m *natsgo.Msg) (done bool, err error)) error {
+	open := make([]int, len(requests))
+	for i := range open {
+		open[i] = i
+	}
 	var last error
-	for p := newPatience(); ; {
-		replies, err := l.exchange(ctx, []*natsgo.Msg{request}, p.try)
+	for len(open) > 0 {
+		send := make([]*natsgo.Msg, len(open))
+		for j, i := range open {
+			send[j] = requests[i]
+		}
+		replies, err := l.exchange(ctx, send, p.try)
 		if err != nil {
 			last = err
-		} else if done, err := answer(replies[0]); done {
-			return err
-		} else if err != nil {
-			last = err
 		}
-		if err := p.wait(ctx, l.closed); err != nil {
+		left := open[:0:0]
+		for j, i := range open {
+			done, err := answer(i, replies[j])
+			switch {
+			case done && err != nil:
+				return err
+			case !done:
+				left = append(left, i)
+				if err != nil {
+					last = err
+				}
+			}
+		}
+		if open = left; len(open) > 0 && p.wait(ctx) != nil {
 			return l.gaveUp(ctx, last)
 		}
 	}
+	return nil
 }
 
 func (l *link) gaveUp(ctx context.Context, last error) error {
-	select {
-	case <-l.closed:
+	if l.closed.Err() != nil {
 		return errClosed()
-	default:
-		return contextError(ctx, last)
 	}
+	return contextError(ctx, last)
 }
 
 // patience says how long to wait for an answer, and how long before the next try.
@@ -159,17 +177,18 @@ type patience struct{ try, pause time.Duration }
 
 func newPatience() *patience { return &patience{try: firstTry, pause: time.Millisecond} }
 
+// bulk is the patience for megabytes on a slow line: sending them again too early would make it slower.
+func bulk() *patience { return &patience{try: 2 * lastTry, pause: time.Millisecond} }
+
 // wait waits for a short and random time, so that many who contend all get their turn.
-func (p *patience) wait(ctx context.Context, closed <-chan struct{}) error {
+func (p *patience) wait(ctx context.Context) error {
 	d := p.pause/2 + rand.N(p.pause)
-	p.pause, p.try = min(2*p.pause, 50*time.Millisecond), min(2*p.try, lastTry)
+	p.pause, p.try = min(2*p.pause, 50*time.Millisecond), min(2*p.try, max(p.try, lastTry))
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return ctx.Err()
-	case <-closed:
-		return errClosed()
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -159,7 +159,7 @@ func (s *Leases) scan(ctx context.Context, key messages.Key, all span) ([]*store
 			}
 		}
 		spans = left
-		if pause && p.wait(ctx, s.link.closed) != nil {
+		if pause && p.wait(ctx) != nil {
 			return nil, s.link.gaveUp(ctx, last)
 		}
 	}

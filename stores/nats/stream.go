@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -42,8 +43,42 @@ func checkLeaseStream(have jetstream.StreamConfig) string {
 		return "records can be deleted (deny_delete and deny_purge must be on)"
 	case have.MaxMsgsPerSubject < 1:
 		return "the audit trail is not bounded (max_msgs_per_subject)"
+	case have.DiscardNewPerSubject:
+		return "a record can no longer be changed when its trail is full (discard_new_per_subject)"
 	case have.MaxMsgSize > 0 && have.MaxMsgSize < maxMsgSize:
 		return "a record may not fit into a message (max_msg_size)"
+	}
+	return ""
+}
+
+// objectStream returns the settings of a new stream of objects.
+func objectStream(n objectNames, cfg Config) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:                 n.stream,
+		Description:          "Leasehold: the copies of the ledgers",
+		Subjects:             []string{n.prefix + ">"},
+		Storage:              jetstream.FileStorage,
+		Replicas:             cfg.Replicas,
+		Retention:            jetstream.LimitsPolicy,
+		MaxMsgs:              -1,
+		MaxBytes:             -1,
+		MaxConsumers:         -1,
+		MaxMsgsPerSubject:    1,
+		Discard:              jetstream.DiscardNew,
+		DiscardNewPerSubject: true, // the server itself never lets an object be overwritten
+		AllowDirect:          false,
+	}
+}
+
+// checkObjectStream says what is wrong with the settings of a stream of objects; "": nothing.
+func checkObjectStream(have jetstream.StreamConfig) string {
+	switch {
+	case have.Discard != jetstream.DiscardNew || !have.DiscardNewPerSubject || have.MaxMsgsPerSubject != 1:
+		return "objects can be overwritten (discard, discard_new_per_subject, max_msgs_per_subject)"
+	case have.DenyDelete || have.DenyPurge:
+		return "objects cannot be deleted (deny_delete, deny_purge)"
+	case have.MaxMsgSize > 0:
+		return "the size of messages is limited (max_msg_size)"
 	}
 	return ""
 }
@@ -65,8 +100,6 @@ func checkStream(want, have jetstream.StreamConfig) string {
 		return "messages expire (max_age, allow_msg_ttl)"
 	case have.MaxMsgs > 0 && have.Discard != jetstream.DiscardNew, have.MaxBytes > 0 && have.Discard != jetstream.DiscardNew:
 		return "old records are dropped when a limit is reached (max_msgs, max_bytes)"
-	case have.DiscardNewPerSubject:
-		return "new records are refused when a limit is reached (discard_new_per_subject)"
 	case have.AllowRollup:
 		return "a message can replace all others (allow_rollup_hdrs)"
 	case have.Mirror != nil || len(have.Sources) > 0 || have.SubjectTransform != nil:
@@ -128,8 +161,10 @@ func (l *link) ensureStream(ctx context.Context, want jetstream.StreamConfig, ch
 type info struct {
 	Config jetstream.StreamConfig `json:"config"`
 	State  struct {
+		LastSeq  uint64            `json:"last_seq"`
 		Subjects map[string]uint64 `json:"subjects"`
 	} `json:"state"`
+	Time  time.Time `json:"ts"` // by the leader's clock
 	Total int       `json:"total"`
 	Err   *apiError `json:"error"`
 }
