@@ -87,7 +87,7 @@ func (s *Objects) deleteAll(ctx context.Context, keys []string) (int, error) {
 		switch {
 		case err == nil:
 			count++
-		case isCode(err, codeDeleteFailed) || isCode(err, codeNoMessage):
+		case isGone(err):
 			// Gone already: by this very call, if an answer of it was lost; else by somebody else.
 			if doubt[i] {
 				count++
@@ -104,7 +104,12 @@ func (s *Objects) deleteAll(ctx context.Context, keys []string) (int, error) {
 	return count, err
 }
 
-const codeDeleteFailed = 10057
+// isGone reports whether a delete failed because the message is not there: the server says it in one of two
+// ways. If a later server finds a third, the delete ends as CodeUnavailable, which is true as well.
+func isGone(err error) bool {
+	var e *apiError
+	return errors.As(err, &e) && (e.ErrCode == codeNoSequence || (e.ErrCode == codeDeleteFailed && strings.Contains(e.Description, "no message found")))
+}
 
 func parseDeleted(m *natsMsg) error {
 	if !isReply(m) {

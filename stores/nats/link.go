@@ -20,6 +20,8 @@ const (
 	hdrExpectedSubject = "Nats-Expected-Last-Subject-Sequence-Subject"
 
 	codeNoMessage     = 10037
+	codeNoSequence    = 10043 // nothing to delete
+	codeDeleteFailed  = 10057
 	codeWrongSequence = 10071 // the last sequence is another one
 	codeInProcess     = 10164 // another write of the subject is not yet committed
 )
