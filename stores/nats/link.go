@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -45,6 +46,11 @@ type link struct {
 	roundTrips atomic.Int64
 	closed     context.Context // ends with close
 	end        context.CancelFunc
+	watching   sync.WaitGroup
+
+	mu      sync.Mutex
+	session context.Context // ends when the connection breaks: what was asked on it is not answered any more
+	broken  context.CancelFunc
 }
 
 func newLink(ctx context.Context, cfg Config) (*link, error) {
@@ -58,14 +64,43 @@ func newLink(ctx context.Context, cfg Config) (*link, error) {
 	}
 	l := &link{nc: nc, owned: owned, api: api, timeout: cfg.Timeout}
 	l.closed, l.end = context.WithCancel(context.Background())
+	l.session, l.broken = context.WithCancel(context.Background())
+	l.watching.Go(l.watch)
 	return l, nil
 }
 
 func (l *link) close() {
 	l.end()
+	l.watching.Wait()
 	if l.owned {
 		l.nc.Close() // twice is fine
 	}
+}
+
+// watch begins a new session whenever the connection breaks.
+func (l *link) watch() {
+	changes := l.nc.StatusChanged(natsgo.RECONNECTING, natsgo.DISCONNECTED)
+	defer l.nc.RemoveStatusListener(changes)
+	for {
+		select {
+		case _, ok := <-changes:
+			l.mu.Lock()
+			l.broken()
+			l.session, l.broken = context.WithCancel(context.Background())
+			l.mu.Unlock()
+			if !ok { // the connection is closed for good, by whoever owns it
+				return
+			}
+		case <-l.closed.Done():
+			return
+		}
+	}
+}
+
+func (l *link) currentSession() context.Context {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.session
 }
 
 // begin returns a context that ends after the timeout and with the link, or an error if there is no
@@ -87,6 +122,7 @@ func (l *link) exchange(ctx context.Context, requests []*natsgo.Msg, try time.Du
 	replies := make([]*natsgo.Msg, len(requests))
 	ctx, cancel := context.WithTimeout(ctx, try)
 	defer cancel()
+	defer context.AfterFunc(l.currentSession(), cancel)()
 	inbox := l.nc.NewRespInbox()
 	if len(requests) == 1 {
 		reply, err := l.nc.RequestMsgWithContext(ctx, requests[0])
