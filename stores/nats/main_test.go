@@ -29,6 +29,7 @@ var (
 const breakEnv = "LEASEHOLD_NATS_TEST_BREAK"
 
 func TestMain(m *testing.M) {
+	serveAlone()
 	storetest.Contend(contender)
 	if err := serve(m); err != nil {
 		fmt.Fprintln(os.Stderr, err)

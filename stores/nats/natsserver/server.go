@@ -36,9 +36,9 @@ type Config struct {
 	NoSync bool
 	// Configure, if not nil, may change the options before the server starts: TLS, accounts,
 	// permissions, limits.
-	Configure func(*server.Options)
+	Configure func(*server.Options) `json:"-"`
 	// Logger takes what the server logs; nil: nothing is logged.
-	Logger server.Logger
+	Logger server.Logger `json:"-"`
 }
 
 // Server is a running NATS server. It is safe for concurrent use.
