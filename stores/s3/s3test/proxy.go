@@ -14,13 +14,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
-	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 )
-
-var versioningOn = &types.VersioningConfiguration{Status: types.BucketVersioningStatusEnabled}
-
-// plainHTTP keeps no connection, so that a test leaves none.
-var plainHTTP = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 
 // Fate is what a proxy does with one request.
 type Fate int

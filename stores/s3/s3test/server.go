@@ -4,17 +4,21 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/versity/versitygw/auth"
 	"github.com/versity/versitygw/backend/meta"
 	"github.com/versity/versitygw/backend/posix"
@@ -33,6 +37,7 @@ const (
 	Bucket    = "leasehold"
 )
 
+// order is what the server's process is told; Versions: where old versions are kept, "" nowhere.
 type order struct{ Root, Versions, Address string }
 
 // Main makes this process a server if Start started it as one, and then never returns. Otherwise it
@@ -77,16 +82,75 @@ type Server struct {
 
 	order order
 	cmd   *exec.Cmd
+	in    io.Closer // the server ends when it is closed, and so when this process ends
 }
 
-// Start starts a server on a folder of the test's, with one empty bucket, and ends it with the test.
+// Launch starts a server on a folder, with one empty bucket. The caller ends it with Stop.
+func Launch(ctx context.Context, folder string) (*Server, error) {
+	return launch(ctx, order{Root: folder})
+}
+
+func launch(ctx context.Context, o order) (*Server, error) {
+	// The server wants an address and not a listener: a free port is found by having had it.
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	o.Address = l.Addr().String()
+	_ = l.Close()
+	s := &Server{Endpoint: "http://" + o.Address, order: o}
+	if err := s.run(); err != nil {
+		return nil, err
+	}
+	if _, err := s.Client().CreateBucket(ctx, &awss3.CreateBucketInput{Bucket: aws.String(Bucket)}); err != nil {
+		return nil, errors.Join(err, s.Stop())
+	}
+	return s, nil
+}
+
+// run starts the process, and returns when the server is ready.
+func (s *Server) run() error {
+	text, err := json.Marshal(s.order)
+	if err != nil {
+		return err
+	}
+	s.cmd = exec.Command(os.Args[0])
+	s.cmd.Env = append(os.Environ(), serverEnv+"="+string(text), "GORACE=atexit_sleep_ms=0")
+	s.cmd.Stderr = os.Stderr
+	in, inErr := s.cmd.StdinPipe()
+	out, outErr := s.cmd.StdoutPipe()
+	if err := errors.Join(inErr, outErr, s.cmd.Start()); err != nil {
+		return err
+	}
+	s.in = in
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if lines.Text() == "ready" {
+			return nil
+		}
+	}
+	return fmt.Errorf("the S3 server did not start: %w", s.cmd.Wait())
+}
+
+// Stop ends the server as SIGKILL does. It is idempotent.
+func (s *Server) Stop() error {
+	if s.cmd.ProcessState != nil {
+		return nil
+	}
+	if err := s.cmd.Process.Kill(); err != nil {
+		return err
+	}
+	_ = s.cmd.Wait() // its error is the signal
+	return nil
+}
+
+// Start launches a server for a test, on a folder of the test's, and stops it with the test.
 func Start(t testing.TB) *Server { return start(t, "") }
 
 // StartVersioned is Start with a bucket that keeps old versions.
 func StartVersioned(t testing.TB) *Server {
 	s := start(t, t.TempDir())
 	_, err := s.Client().PutBucketVersioning(t.Context(), &awss3.PutBucketVersioningInput{Bucket: aws.String(Bucket),
-		VersioningConfiguration: versioningOn})
+		VersioningConfiguration: &types.VersioningConfiguration{Status: types.BucketVersioningStatusEnabled}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,67 +159,45 @@ func StartVersioned(t testing.TB) *Server {
 
 func start(t testing.TB, versions string) *Server {
 	t.Helper()
-	// The server wants an address and not a listener: a free port is found by having had it.
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	s, err := launch(t.Context(), order{Root: t.TempDir(), Versions: versions})
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := l.Addr().String()
-	_ = l.Close()
-	s := &Server{Endpoint: "http://" + address, order: order{Root: t.TempDir(), Versions: versions, Address: address}}
-	s.Restart(t)
 	t.Cleanup(func() { s.Kill(t) })
-	if _, err := s.Client().CreateBucket(t.Context(), &awss3.CreateBucketInput{Bucket: aws.String(Bucket)}); err != nil {
-		t.Fatal(err)
-	}
 	return s
 }
 
-// Restart starts the server on its old folder and address, and returns when it is ready.
+// Restart starts a server that was killed on its old folder and address.
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
-	text, err := json.Marshal(s.order)
-	if err != nil {
+	if err := s.run(); err != nil {
 		t.Fatal(err)
 	}
-	s.cmd = exec.Command(os.Args[0])
-	s.cmd.Env = append(os.Environ(), serverEnv+"="+string(text), "GORACE=atexit_sleep_ms=0")
-	s.cmd.Stderr = os.Stderr
-	in, err := s.cmd.StdinPipe() // held open until the server is to end
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = in
-	out, err := s.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(out)
-	for lines.Scan() {
-		if lines.Text() == "ready" {
-			return
-		}
-	}
-	t.Fatalf("the S3 server did not start: %v", s.cmd.Wait())
 }
 
-// Kill ends the server as SIGKILL does. It is idempotent.
+// Kill is Stop in a test.
 func (s *Server) Kill(t testing.TB) {
 	t.Helper()
-	if s.cmd.ProcessState != nil {
-		return
+	if err := s.Stop(); err != nil {
+		t.Fatal(err)
 	}
-	if err := s.cmd.Process.Kill(); err != nil {
-		t.Error(err)
-	}
-	_ = s.cmd.Wait() // its error is the signal
 }
 
-// Freeze stops the server without ending it, as SIGSTOP does, until Thaw.
-func (s *Server) Freeze(t testing.TB) { s.signal(t, syscall.SIGSTOP) }
+// Path returns the file in which the server keeps an object of its bucket: how a test gets behind its back.
+func (s *Server) Path(name string) string {
+	return filepath.Join(s.order.Root, Bucket, filepath.FromSlash(name))
+}
+
+// Freeze stops the server without ending it, as SIGSTOP does, until Thaw. It has stopped when Freeze returns.
+func (s *Server) Freeze(t testing.TB) {
+	t.Helper()
+	s.signal(t, syscall.SIGSTOP)
+	// The signal is delivered some time after it was sent: wait for the stop itself.
+	var status syscall.WaitStatus
+	if _, err := syscall.Wait4(s.cmd.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
+		t.Fatalf("the server did not stop: %v, %v", status, err)
+	}
+}
 
 // Thaw lets a frozen server go on.
 func (s *Server) Thaw(t testing.TB) { s.signal(t, syscall.SIGCONT) }
@@ -173,18 +215,5 @@ func (s *Server) Client() *awss3.Client { return Client(s.Endpoint) }
 // Client returns a plain client of a server.
 func Client(endpoint string) *awss3.Client {
 	return awss3.New(awss3.Options{BaseEndpoint: &endpoint, UsePathStyle: true, Region: Region,
-		HTTPClient: plainHTTP, Credentials: credentials.NewStaticCredentialsProvider(AccessKey, SecretKey, "")})
-}
-
-// Wait polls a condition, which has no event to wait for, until it holds.
-func Wait(ctx context.Context, t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	for !holds() {
-		timer := time.NewTimer(5 * time.Millisecond)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			t.Fatalf("waited for %s: %v", what, ctx.Err())
-		}
-	}
+		HTTPClient: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, Credentials: credentials.NewStaticCredentialsProvider(AccessKey, SecretKey, "")})
 }

@@ -1,0 +1,152 @@
+package s3_test
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/messages"
+	"github.com/leasehold/leasehold/stores/s3"
+	"github.com/leasehold/leasehold/stores/s3/s3test"
+	"github.com/leasehold/leasehold/stores/storetest"
+)
+
+// manual opens leases of a node whose clock stands still until it is told to move. The server's own goes on.
+func manual(t *testing.T, server *s3test.Server, lc s3.LeaseConfig) (*s3.Leases, *storetest.ManualClock) {
+	t.Helper()
+	clock := storetest.NewManualClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	cfg := config(server.Endpoint)
+	cfg.Now = clock.Now
+	return openLeases(t, cfg, lc), clock
+}
+
+const observedOnly = -1 // as ClockSkew: the server's clock is not relied on
+
+// A contender that knows nothing but what it sees waits exactly a span from its first look.
+func TestB2_ObservedForItsSpanToTheMillisecond(t *testing.T) {
+	server := s3test.Start(t)
+	holder, _ := manual(t, server, s3.LeaseConfig{})
+	contender, clock := manual(t, server, s3.LeaseConfig{ClockSkew: observedOnly})
+	lease, err := holder.Acquire(t.Context(), key1, "a", time.Second)
+	require.NoError(t, err)
+
+	refused := func(after time.Duration) {
+		t.Helper()
+		_, err := contender.Acquire(t.Context(), key1, "b", time.Second)
+		require.ErrorIs(t, err, messages.ErrHeld)
+		require.Equal(t, after, messages.AsError(err).RetryAfter)
+		require.Equal(t, lease, *messages.AsError(err).Lease)
+	}
+	clock.Advance(time.Hour) // whatever passed before the first look proves nothing
+	refused(time.Second)
+	clock.Advance(400 * time.Millisecond)
+	refused(600 * time.Millisecond)
+
+	lease, err = holder.Renew(t.Context(), key1, "a", 1, time.Second)
+	require.NoError(t, err)
+	refused(time.Second) // another version: from the beginning
+	clock.Advance(999 * time.Millisecond)
+	_, err = contender.Acquire(t.Context(), key1, "b", time.Second)
+	if err == nil {
+		t.Fatal("granted 1 ms early")
+	}
+	clock.Advance(time.Millisecond)
+	next, err := contender.Acquire(t.Context(), key1, "b", time.Second)
+	require.NoError(t, err)
+	require.Equal(t, uint64(2), next.Epoch)
+	require.False(t, next.End.Before(lease.End))
+}
+
+// The holder's own end is counted from when the last write was SENT, on its own clock.
+func TestB7_AHolderIsRefusedAtTheEndOfItsOwnSpan(t *testing.T) {
+	leases, clock := manual(t, s3test.Start(t), s3.LeaseConfig{})
+	for _, tt := range []struct {
+		after time.Duration
+		want  error
+	}{{999 * time.Millisecond, nil}, {time.Second, messages.ErrLost}} {
+		key := storetest.NewKey()
+		_, err := leases.Acquire(t.Context(), key, "a", time.Second)
+		require.NoError(t, err)
+		clock.Advance(tt.after)
+		_, err = leases.Renew(t.Context(), key, "a", 1, time.Second)
+		require.ErrorIs(t, err, tt.want)
+		if tt.want != nil {
+			require.ErrorIs(t, leases.MarkForgotten(t.Context(), key, "a", 1), tt.want)
+			require.ErrorIs(t, leases.Release(t.Context(), key, "a", 1), tt.want)
+		}
+	}
+}
+
+// A renewal with a shorter ttl, or a forget, takes nothing back of what was promised.
+func TestASpanIsNeverShortened(t *testing.T) {
+	server := s3test.Start(t)
+	holder, holderClock := manual(t, server, s3.LeaseConfig{})
+	lease, err := holder.Acquire(t.Context(), key1, "a", 10*time.Second)
+	require.NoError(t, err)
+	holderClock.Advance(time.Second)
+	shorter, err := holder.Renew(t.Context(), key1, "a", 1, time.Second)
+	require.NoError(t, err)
+	require.Equal(t, lease.End, shorter.End)
+	holderClock.Advance(time.Second)
+	require.NoError(t, holder.MarkForgotten(t.Context(), key1, "a", 1))
+
+	contender, clock := manual(t, server, s3.LeaseConfig{ClockSkew: observedOnly})
+	_, err = contender.Acquire(t.Context(), key1, "b", time.Second)
+	require.ErrorIs(t, err, messages.ErrHeld)
+	require.Equal(t, 8*time.Second, messages.AsError(err).RetryAfter)
+	clock.Advance(8 * time.Second)
+	next, err := contender.Acquire(t.Context(), key1, "b", time.Second)
+	require.NoError(t, err)
+	require.Equal(t, uint64(1), next.Floor)
+}
+
+// A contender that comes late sees by the server's own two stamps that the lease has long been over,
+// and does not have to watch it for a span. Its own clock stands still.
+func TestTheAgeOfARecordProvesItsEnd(t *testing.T) {
+	server := s3test.Start(t)
+	holder, _ := manual(t, server, s3.LeaseConfig{})
+	contender, _ := manual(t, server, s3.LeaseConfig{})
+	doubter, _ := manual(t, server, s3.LeaseConfig{ClockSkew: observedOnly})
+	const ttl = 20 * time.Second
+	_, err := holder.Acquire(t.Context(), key1, "a", ttl)
+	require.NoError(t, err)
+	old := func(age time.Duration) { // as if it had been written so long ago
+		then := time.Now().Add(-age)
+		require.NoError(t, os.Chtimes(server.Path("leases/"+key1.String()), then, then))
+	}
+
+	// ttl + 1 s resolution of Last-Modified + 1 s of Date + 1 s ClockSkew; this server's Date may be
+	// another second (and a bit, on a busy machine) behind.
+	old(ttl + 1900*time.Millisecond) // certainly less than needed: ttl + 1 s + 1 s
+	_, err = contender.Acquire(t.Context(), key1, "b", ttl)
+	require.ErrorIs(t, err, messages.ErrHeld)
+	require.Less(t, messages.AsError(err).RetryAfter, 4*time.Second)
+
+	old(ttl + 8*time.Second)
+	_, err = doubter.Acquire(t.Context(), key1, "b", ttl)
+	require.ErrorIs(t, err, messages.ErrHeld)
+	next, err := contender.Acquire(t.Context(), key1, "b", ttl)
+	require.NoError(t, err)
+	require.Equal(t, uint64(2), next.Epoch)
+}
+
+// The wait for the proof, when the end has passed by the estimate only.
+func TestAcquireWaitsForTheProof(t *testing.T) {
+	server := s3test.Start(t)
+	holder := openLeases(t, config(server.Endpoint), s3.LeaseConfig{})
+	patient := openLeases(t, config(server.Endpoint), s3.LeaseConfig{ClockSkew: observedOnly, AcquireWait: 5 * time.Second})
+	impatient := openLeases(t, config(server.Endpoint), s3.LeaseConfig{ClockSkew: observedOnly, AcquireWait: -1})
+	const ttl = 400 * time.Millisecond
+	lease, err := holder.Acquire(t.Context(), key1, "a", ttl)
+	require.NoError(t, err)
+	require.NoError(t, storetest.RealTime{}.Pass(t.Context(), ttl+100*time.Millisecond)) // both look for the first time after its end
+	_, err = impatient.Acquire(t.Context(), key1, "b", ttl)
+	require.ErrorIs(t, err, messages.ErrHeld)
+	began := time.Now()
+	next, err := patient.Acquire(t.Context(), key1, "c", ttl)
+	require.NoError(t, err)
+	require.Equal(t, lease.Epoch+1, next.Epoch)
+	require.GreaterOrEqual(t, time.Since(began), ttl)
+}
