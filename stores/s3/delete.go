@@ -14,9 +14,10 @@ import (
 // maxDeletes is how many keys one request deletes at most.
 const maxDeletes = 1000
 
-// Delete implements stores.DurableStore. The delete is conditional on the version that was found, so of
-// several at once one says that it deleted the object, and one that lands late does not take what was put since
-// (unless that has the same bytes).
+// Delete implements stores.DurableStore. The delete is conditional on the version that was found, so one
+// that lands late does not take what was put since (unless that has the same bytes, or the server ignores
+// the condition). Of several deletes at once more than one may report that the object was there: S3 does
+// not tell a delete of something from one of nothing.
 func (o *Objects) Delete(ctx context.Context, key string) (bool, error) {
 	if err := stores.ValidateObjectKey(key); err != nil {
 		return false, err

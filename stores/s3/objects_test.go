@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -102,4 +103,32 @@ func TestF8_PrefixesAndStoresAreApart(t *testing.T) {
 	_, ok, err := leases.Read(t.Context(), key1)
 	require.NoError(t, err)
 	require.True(t, ok, "no object key reaches a lease")
+}
+
+// Of several deletes of one object at once, at least one says that it was there, and none fails.
+func TestF5_SeveralDeletesAtOnce(t *testing.T) {
+	objects := open(t, config(s3test.Start(t).Endpoint)).Objects()
+	for round := range 5 {
+		key := fmt.Sprintf("a/%d", round)
+		_, err := objects.PutIfAbsent(t.Context(), key, []byte(key))
+		require.NoError(t, err)
+		var told atomic.Int32
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				deleted, err := objects.Delete(t.Context(), key)
+				if err != nil {
+					t.Error(err)
+				}
+				if deleted {
+					told.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		require.Positive(t, told.Load())
+		_, ok, err := objects.Get(t.Context(), key)
+		require.NoError(t, err)
+		require.False(t, ok)
+	}
 }

@@ -16,8 +16,13 @@ import (
 // manual opens leases of a node whose clock stands still until it is told to move. The server's own goes on.
 func manual(t *testing.T, server *s3test.Server, lc s3.LeaseConfig) (*s3.Leases, *storetest.ManualClock) {
 	t.Helper()
+	return manualAt(t, server.Endpoint, lc)
+}
+
+func manualAt(t *testing.T, endpoint string, lc s3.LeaseConfig) (*s3.Leases, *storetest.ManualClock) {
+	t.Helper()
 	clock := storetest.NewManualClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
-	cfg := config(server.Endpoint)
+	cfg := config(endpoint)
 	cfg.Now = clock.Now
 	return openLeases(t, cfg, lc), clock
 }
@@ -106,25 +111,28 @@ func TestASpanIsNeverShortened(t *testing.T) {
 // and does not have to watch it for a span. Its own clock stands still.
 func TestTheAgeOfARecordProvesItsEnd(t *testing.T) {
 	server := s3test.Start(t)
+	proxy := s3test.NewProxy(t, server)
 	holder, _ := manual(t, server, s3.LeaseConfig{})
-	contender, _ := manual(t, server, s3.LeaseConfig{})
-	doubter, _ := manual(t, server, s3.LeaseConfig{ClockSkew: observedOnly})
+	contender, _ := manualAt(t, proxy.Endpoint, s3.LeaseConfig{})
+	doubter, _ := manualAt(t, proxy.Endpoint, s3.LeaseConfig{ClockSkew: observedOnly})
 	const ttl = 20 * time.Second
 	_, err := holder.Acquire(t.Context(), key1, "a", ttl)
 	require.NoError(t, err)
-	old := func(age time.Duration) { // as if it had been written so long ago
-		then := time.Now().Add(-age)
-		require.NoError(t, os.Chtimes(server.Path("leases/"+key1.String()), then, then))
+	// Near the present, because a client that is told another time signs with that. And at the very end of
+	// the second that is said.
+	written := time.Now().Add(-ttl).Truncate(time.Second).Add(time.Second - 1)
+	require.NoError(t, os.Chtimes(server.Path("leases/"+key1.String()), written, written))
+	said := written.Truncate(time.Second)
+
+	// What is needed: the span, 1 s for the resolution of Last-Modified, and ClockSkew. (Date is never ahead of
+	// its time, so its resolution makes nothing too early.)
+	for _, short := range []time.Duration{2 * ttl, ttl, 3 * time.Second, time.Second} {
+		proxy.SetDate(said.Add(ttl + 2*time.Second - short))
+		_, err = contender.Acquire(t.Context(), key1, "b", ttl)
+		require.ErrorIs(t, err, messages.ErrHeld)
+		require.Equal(t, min(ttl, short), messages.AsError(err).RetryAfter)
 	}
-
-	// ttl + 1 s resolution of Last-Modified + 1 s of Date + 1 s ClockSkew; this server's Date may be
-	// another second (and a bit, on a busy machine) behind.
-	old(ttl + 1900*time.Millisecond) // certainly less than needed: ttl + 1 s + 1 s
-	_, err = contender.Acquire(t.Context(), key1, "b", ttl)
-	require.ErrorIs(t, err, messages.ErrHeld)
-	require.Less(t, messages.AsError(err).RetryAfter, 4*time.Second)
-
-	old(ttl + 8*time.Second)
+	proxy.SetDate(said.Add(ttl + 2*time.Second))
 	_, err = doubter.Acquire(t.Context(), key1, "b", ttl)
 	require.ErrorIs(t, err, messages.ErrHeld)
 	next, err := contender.Acquire(t.Context(), key1, "b", ttl)

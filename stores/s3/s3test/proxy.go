@@ -35,6 +35,7 @@ type Proxy struct {
 	mu     sync.Mutex
 	decide func(*http.Request) Fate
 	strip  []string
+	date   time.Time
 	log    []*http.Request
 }
 
@@ -49,7 +50,15 @@ func NewProxy(t testing.TB, server *Server) *Proxy {
 	forward := &httputil.ReverseProxy{
 		Transport: transport,
 		// The Host is signed: it stays.
-		Rewrite:      func(r *httputil.ProxyRequest) { r.SetURL(target); r.Out.Host = r.In.Host },
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target); r.Out.Host = r.In.Host },
+		ModifyResponse: func(r *http.Response) error {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if !p.date.IsZero() {
+				r.Header.Set("Date", p.date.UTC().Format(http.TimeFormat))
+			}
+			return nil
+		},
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { p.serve(forward, w, r) }))
@@ -109,6 +118,13 @@ func (p *Proxy) Strip(headers ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.strip = headers
+}
+
+// SetDate makes the server say that it is this time, in whole seconds.
+func (p *Proxy) SetDate(date time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.date = date
 }
 
 // Requests returns the requests until now, without their bodies, and forgets them.
