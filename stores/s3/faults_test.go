@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -182,6 +183,21 @@ func TestF3_LargeImagesGoInParts(t *testing.T) {
 	got, _, err = objects.Get(t.Context(), "lost")
 	require.NoError(t, err)
 	require.True(t, bytes.Equal(got, large(3)))
+
+	// The same, and the server has forgotten the upload when it is asked again.
+	var completions atomic.Int32
+	proxy.Decide(func(r *http.Request) s3test.Fate {
+		if !posts("uploadId")(r) {
+			return s3test.Pass
+		}
+		if completions.Add(1) == 1 {
+			return s3test.LoseAnswer
+		}
+		return s3test.Gone
+	})
+	mine, err = objects.PutIfAbsent(t.Context(), "lost-and-gone", large(3))
+	require.NoError(t, err)
+	require.True(t, mine)
 
 	// A part that cannot be sent: nothing appears, and nothing is left.
 	proxy.Decide(func(r *http.Request) s3test.Fate {

@@ -157,13 +157,11 @@ func (l *Leases) holder(s sighting, key messages.Key, owner string, epoch uint64
 		return 0, lost(key, messages.Lease{}, "the lease was never granted")
 	}
 	lease := s.rec.last().lease(key)
-	left := s.rec.span()
-	over := s.left(now, l.skew) <= 0
-	if !s.sent.IsZero() {
-		left -= now.Sub(s.sent)
-		over = over || left <= 0
-	} else {
+	left, over := s.rec.span(), s.left(now, l.skew) <= 0
+	if s.sent.IsZero() {
 		over = over || s.rec.last().EndMS <= l.clock.read(now).UnixMilli()
+	} else {
+		left -= now.Sub(s.sent)
 	}
 	switch {
 	case lease.Epoch != epoch:

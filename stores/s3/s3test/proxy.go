@@ -3,6 +3,7 @@ package s3test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -25,6 +26,7 @@ const (
 	LoseAnswer             // it takes effect, and the connection is cut before the answer
 	LoseAsked              // the connection is cut before it is passed on
 	Refuse                 // it is answered with 503 SlowDown
+	Gone                   // it is answered with 404 NoSuchUpload
 )
 
 // Proxy stands between a client and a server. It lets a test decide on every request.
@@ -88,10 +90,16 @@ func (p *Proxy) serve(forward http.Handler, w http.ResponseWriter, r *http.Reque
 	case LoseAsked:
 		panic(http.ErrAbortHandler)
 	case Refuse:
-		_, _ = io.Copy(io.Discard, r.Body)
-		w.WriteHeader(http.StatusServiceUnavailable)
-		_, _ = w.Write([]byte(`<?xml version="1.0" encoding="UTF-8"?><Error><Code>SlowDown</Code><Message>slow down</Message></Error>`))
+		answer(w, r, http.StatusServiceUnavailable, "SlowDown")
+	case Gone:
+		answer(w, r, http.StatusNotFound, "NoSuchUpload")
 	}
+}
+
+func answer(w http.ResponseWriter, r *http.Request, status int, code string) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	w.WriteHeader(status)
+	_, _ = fmt.Fprintf(w, `<?xml version="1.0" encoding="UTF-8"?><Error><Code>%s</Code><Message>planned</Message></Error>`, code)
 }
 
 // Decide sets what happens to each request from now on; nil: all pass.
