@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
+	"log/slog"
 	"os"
 	"regexp"
 	"time"
@@ -56,6 +58,8 @@ type Config struct {
 	// OrphanAge is the age from which on chunks without a manifest are deleted by Sweep; 0: 24 h. At
 	// least 1 h, and a put gives up before half of it has passed. (Objects only.)
 	OrphanAge time.Duration
+	// Log takes what goes wrong on the connection apart from any operation; nil: nothing is logged.
+	Log *slog.Logger
 	// Now is the clock that a put measures its own duration with; nil: time.Now. No lease depends on it.
 	Now func() time.Time
 }
@@ -94,6 +98,9 @@ func (cfg Config) withDefaults() (Config, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
 	switch {
 	case cfg.URL == "" && cfg.Conn == nil:
 		return cfg, invalid("a NATS store needs a URL or a connection")
@@ -117,7 +124,7 @@ func (cfg Config) withDefaults() (Config, error) {
 // connect opens the connection that the Config describes. owned says that the store has to close it.
 func (cfg Config) connect(ctx context.Context) (nc *natsgo.Conn, owned bool, err error) {
 	if cfg.Conn != nil {
-		return cfg.Conn, false, nil
+		return cfg.Conn, false, checkVersion(cfg.Conn)
 	}
 	timeout := cfg.Timeout
 	if deadline, ok := ctx.Deadline(); ok {
@@ -125,6 +132,7 @@ func (cfg Config) connect(ctx context.Context) (nc *natsgo.Conn, owned bool, err
 	}
 	opts := []natsgo.Option{
 		natsgo.Name("leasehold"),
+		natsgo.ErrorHandler(func(_ *natsgo.Conn, _ *natsgo.Subscription, err error) { cfg.Log.Warn("NATS connection", "err", err) }),
 		natsgo.Timeout(max(timeout, time.Millisecond)),
 		natsgo.MaxReconnects(-1),
 		natsgo.ReconnectWait(50 * time.Millisecond),
@@ -141,7 +149,28 @@ func (cfg Config) connect(ctx context.Context) (nc *natsgo.Conn, owned bool, err
 	if err != nil {
 		return nil, false, &messages.Error{Code: messages.CodeUnavailable, Message: "cannot connect to NATS", Err: err}
 	}
+	if err := checkVersion(nc); err != nil {
+		nc.Close()
+		return nil, false, err
+	}
 	return nc, true, nil
+}
+
+// The oldest server whose compare-and-set was read and tested: in a cluster it has to see writes that are
+// not yet committed, also where the condition is on a wildcard.
+const oldestMajor, oldestMinor = 2, 15
+
+// checkVersion refuses a server that is too old.
+func checkVersion(nc *natsgo.Conn) error {
+	text := nc.ConnectedServerVersion()
+	if text == "" {
+		return &messages.Error{Code: messages.CodeUnavailable, Message: "not connected to NATS"}
+	}
+	var major, minor int
+	if _, err := fmt.Sscanf(text, "%d.%d", &major, &minor); err != nil || major < oldestMajor || (major == oldestMajor && minor < oldestMinor) {
+		return invalid(fmt.Sprintf("the NATS server has version %s; needed is %d.%d or newer", text, oldestMajor, oldestMinor))
+	}
+	return nil
 }
 
 // security returns the options of authentication and TLS. Files that cannot be used are CodeInvalidArgument.

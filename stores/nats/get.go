@@ -46,7 +46,7 @@ func (s *Objects) read(ctx context.Context, m *manifest) (data []byte, whole boo
 	if m.Chunks == 0 {
 		return m.inline, true, nil
 	}
-	data = make([]byte, 0, m.Size)
+	data = make([]byte, 0, min(m.Size, 1<<28)) // a damaged manifest may say anything
 	for from := 0; from < m.Chunks; from += window {
 		var subjects []string
 		for n := from; n < min(from+window, m.Chunks); n++ {

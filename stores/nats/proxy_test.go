@@ -15,12 +15,13 @@ type proxy struct {
 	listener net.Listener
 	target   string
 
-	mu    sync.Mutex
-	armed []byte // cut when a request that holds this was passed on, and something comes back
-	fired bool   // that request has gone
-	cuts  int
-	conns map[net.Conn]bool
-	wg    sync.WaitGroup
+	mu      sync.Mutex
+	armed   []byte // cut when a request that holds this was passed on, and something comes back
+	fired   bool   // that request has gone
+	cuts    int
+	cutting chan struct{} // closed at the cut
+	conns   map[net.Conn]bool
+	wg      sync.WaitGroup
 }
 
 func newProxy(t *testing.T, target string) *proxy {
@@ -58,11 +59,13 @@ func (p *proxy) accept() {
 	}
 }
 
-// loseAnswerTo cuts the connection once, when the server answers a request that holds text.
-func (p *proxy) loseAnswerTo(text string) {
+// loseAnswerTo cuts the connection once, when the server answers a request that holds text. The channel
+// is closed then.
+func (p *proxy) loseAnswerTo(text string) <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.armed, p.fired = []byte(text), false
+	p.armed, p.fired, p.cutting = []byte(text), false, make(chan struct{})
+	return p.cutting
 }
 
 // cut closes all connections.
@@ -95,6 +98,7 @@ func (p *proxy) pipe(to, from net.Conn, requests bool) {
 			} else if !requests && p.fired {
 				lose, p.armed, p.fired = true, nil, false
 				p.cuts++
+				close(p.cutting)
 			}
 			p.mu.Unlock()
 			if lose {

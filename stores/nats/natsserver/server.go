@@ -3,6 +3,7 @@ package natsserver
 import (
 	"context"
 	"net"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -54,6 +55,10 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	opts, err := cfg.options()
 	if err != nil {
 		return nil, err
+	}
+	// The server itself would only log that it cannot use it, and never listen.
+	if err := os.MkdirAll(opts.StoreDir, 0o700); err != nil {
+		return nil, &messages.Error{Code: messages.CodeStorage, Object: cfg.Dir, Message: "cannot create the folder", Err: err}
 	}
 	ns, err := server.NewServer(opts)
 	if err != nil {
