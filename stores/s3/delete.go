@@ -35,13 +35,15 @@ func (o *Objects) Delete(ctx context.Context, key string) (bool, error) {
 		})
 		switch outcomeOf(err) {
 		case done:
-			err = o.once(ctx, 0, func(ctx context.Context) error {
-				_, err := o.client.DeleteObject(ctx, &awss3.DeleteObjectInput{Bucket: &o.cfg.Bucket, Key: name, IfMatch: head.ETag})
-				return err
-			})
 		case absent:
 			return mayHave, nil
+		default:
+			return false, o.failure(ctx, err, key, "the object cannot be looked at")
 		}
+		err = o.once(ctx, 0, func(ctx context.Context) error {
+			_, err := o.client.DeleteObject(ctx, &awss3.DeleteObjectInput{Bucket: &o.cfg.Bucket, Key: name, IfMatch: head.ETag})
+			return err
+		})
 		switch outcomeOf(err) {
 		case done:
 			return true, nil

@@ -44,15 +44,17 @@
 // two included. A negative ClockSkew turns that proof off.
 //
 // The bounds: a lease is never over early. It is over late by the time from its last renewal to the
-// first look at it by a contender, or by 2 s + ClockSkew (+ 1 s with a cached Date), whichever is LESS. A
+// first look at it by a contender, or by 2 s + ClockSkew (+ 1 s with a cached Date), whichever is LESS. So who
+// wants to take over soon after a death looks several times in a ttl, and does not wait for the whole
+// RetryAfter of the first answer: that is when there would be proof if nobody renews, and each renewal begins it anew. A
 // holder's renew, release and forget are refused as soon as its span has passed since it SENT the last
 // write, so the holder loses nothing by that lateness and gains nothing from it.
 //
-// Lease.End, and the times in the audit trail, are for people and for RetryAfter-like hints: they are
-// an estimate of the server's clock. [Bucket.Leases] looks for the instant at which Last-Modified
-// ticks, so it is within a few round trips of the truth; later samples correct it by at most 1 ms per
-// second, so it never jumps (a clock that is found more than 2 s off is taken over at once). Where the
-// estimated end has passed but the proof is not there yet, Acquire waits for it for up to
+// Lease.End and the times in the audit trail decide nothing: they are an estimate of the server's clock.
+// [Bucket.Leases] looks for the instant at which Last-Modified ticks, so it is within a few round trips of
+// the truth; a sample each minute corrects it by at most 1 ms per second, so it does not jump, and
+// is within a second ever after. (A clock that is found more than 2 s off is taken over at once.)
+// Where the estimated end has passed but the proof is not there yet, Acquire waits for it for up to
 // LeaseConfig.AcquireWait, and then answers held.
 //
 // # What the medium cannot do

@@ -37,6 +37,7 @@ func proxied(t *testing.T, change func(*s3.Config)) (*s3.Bucket, *s3test.Proxy, 
 }
 
 func TestS10_LostAnswersOfAPutAreSettledByReadingBack(t *testing.T) {
+	t.Parallel()
 	b, proxy, _ := proxied(t, func(c *s3.Config) { c.Attempts = 2 })
 	objects := b.Objects()
 	put := func(key, text string) (bool, error) { return objects.PutIfAbsent(t.Context(), key, []byte(text)) }
@@ -110,7 +111,8 @@ func TestS10_LostAnswersOfAPutAreSettledByReadingBack(t *testing.T) {
 }
 
 func TestS10_LostAnswersOfDeletes(t *testing.T) {
-	b, proxy, _ := proxied(t, nil)
+	t.Parallel()
+	b, proxy, _ := proxied(t, func(c *s3.Config) { c.Attempts = 2 })
 	objects := b.Objects()
 	for _, key := range []string{"a/1", "a/2", "a/3"} {
 		_, err := objects.PutIfAbsent(t.Context(), key, []byte(key))
@@ -124,6 +126,18 @@ func TestS10_LostAnswersOfDeletes(t *testing.T) {
 	count, err := objects.DeletePrefix(t.Context(), "a/")
 	require.NoError(t, err)
 	require.Equal(t, 2, count)
+
+	// It was never seen, so it was not deleted, whatever else is lost.
+	var looks atomic.Int32
+	proxy.Decide(func(r *http.Request) s3test.Fate {
+		if r.Method == http.MethodHead && looks.Add(1) <= 2 {
+			return s3test.LoseAsked
+		}
+		return s3test.Pass
+	})
+	deleted, err = objects.Delete(t.Context(), "a/never")
+	require.ErrorIs(t, err, messages.ErrUnavailable)
+	require.False(t, deleted)
 }
 
 const partSize = 5 << 20
@@ -142,6 +156,7 @@ func uploads(t *testing.T, server *s3test.Server) int {
 }
 
 func TestF3_LargeImagesGoInParts(t *testing.T) {
+	t.Parallel()
 	b, proxy, server := proxied(t, func(c *s3.Config) { c.PartSize, c.Attempts = partSize, 2 })
 	objects := b.Objects()
 	posts := func(query string) func(*http.Request) bool {
@@ -216,6 +231,7 @@ func TestF3_LargeImagesGoInParts(t *testing.T) {
 }
 
 func TestLeftoversOfDeadProcessesAreAborted(t *testing.T) {
+	t.Parallel()
 	server := s3test.Start(t)
 	objects := open(t, config(server.Endpoint)).Objects()
 	for _, key := range []string{"objects/dead", "elsewhere/none-of-ours"} {
@@ -238,6 +254,7 @@ func TestLeftoversOfDeadProcessesAreAborted(t *testing.T) {
 
 // A server that hangs: the caller's deadline is kept. Then it goes on.
 func TestFrozenServerIsUnavailable(t *testing.T) {
+	t.Parallel()
 	server := s3test.Start(t)
 	b := open(t, config(server.Endpoint))
 	leases, err := b.Leases(t.Context(), s3.LeaseConfig{})
@@ -266,13 +283,16 @@ func TestFrozenServerIsUnavailable(t *testing.T) {
 
 // A hang without a deadline of the caller's ends with the bucket's own, and Close ends it at once.
 func TestFrozenServerAndNoDeadline(t *testing.T) {
+	t.Parallel()
 	server := s3test.Start(t)
 	cfg := config(server.Endpoint)
-	cfg.RequestTimeout, cfg.Attempts = 100*time.Millisecond, 1
+	cfg.RequestTimeout, cfg.Attempts = 700*time.Millisecond, 1
 	impatient := open(t, cfg)
 	patient := open(t, config(server.Endpoint))
 	server.Freeze(t)
 	_, err := impatient.Objects().List(t.Context(), "")
+	require.ErrorIs(t, err, messages.ErrUnavailable)
+	_, _, err = impatient.Objects().Get(t.Context(), "x")
 	require.ErrorIs(t, err, messages.ErrUnavailable)
 	hung := make(chan error, 1)
 	go func() { _, err := patient.Objects().List(t.Context(), ""); hung <- err }()
@@ -284,6 +304,7 @@ func TestFrozenServerAndNoDeadline(t *testing.T) {
 }
 
 func TestKilledServerComesBack(t *testing.T) {
+	t.Parallel()
 	server := s3test.Start(t)
 	cfg := config(server.Endpoint)
 	cfg.Attempts = 2

@@ -35,6 +35,7 @@ func ops(t *testing.T, leases *s3.Leases, key messages.Key) []string {
 }
 
 func TestS10_LostAnswersOfLeaseWritesAreSettled(t *testing.T) {
+	t.Parallel()
 	b, proxy, _ := proxied(t, func(c *s3.Config) { c.Attempts = 2 })
 	leases, err := b.Leases(t.Context(), s3.LeaseConfig{})
 	require.NoError(t, err)
@@ -80,6 +81,7 @@ func TestS10_LostAnswersOfLeaseWritesAreSettled(t *testing.T) {
 }
 
 func TestS10_ALostLeaseWriteIsNotGuessed(t *testing.T) {
+	t.Parallel()
 	b, proxy, server := proxied(t, func(c *s3.Config) { c.Attempts = 2 })
 	leases, err := b.Leases(t.Context(), s3.LeaseConfig{})
 	require.NoError(t, err)
@@ -120,6 +122,7 @@ func TestS10_ALostLeaseWriteIsNotGuessed(t *testing.T) {
 
 // What this process knows of its own lease is never enough to refuse.
 func TestD5_ARefusalNamesTheNewHolder(t *testing.T) {
+	t.Parallel()
 	server := s3test.Start(t)
 	t.Run("who thinks that he holds it", func(t *testing.T) { refusalNamesTheNewHolder(t, server, key1, 0) })
 	t.Run("who knows that he does not", func(t *testing.T) { refusalNamesTheNewHolder(t, server, storetest.NewKey(), time.Second) })
@@ -146,6 +149,7 @@ func refusalNamesTheNewHolder(t *testing.T, server *s3test.Server, key messages.
 
 // What a renewal costs.
 func TestARenewalIsOneRequest(t *testing.T) {
+	t.Parallel()
 	b, proxy, _ := proxied(t, nil)
 	leases, err := b.Leases(t.Context(), s3.LeaseConfig{})
 	require.NoError(t, err)
@@ -162,6 +166,7 @@ func TestARenewalIsOneRequest(t *testing.T) {
 
 // Leases are renewed in parallel, but never more than MaxRequests at once.
 func TestRenewalsInParallelAreBounded(t *testing.T) {
+	t.Parallel()
 	b, proxy, _ := proxied(t, func(c *s3.Config) { c.MaxRequests = 4 })
 	leases, err := b.Leases(t.Context(), s3.LeaseConfig{})
 	require.NoError(t, err)
@@ -197,6 +202,7 @@ func TestRenewalsInParallelAreBounded(t *testing.T) {
 
 // Many contenders, two stores, and a network that loses a third of what is sent: every epoch is granted once.
 func TestB4_ContendersOverALossyNetwork(t *testing.T) {
+	t.Parallel()
 	server := s3test.Start(t)
 	proxy := s3test.NewProxy(t, server)
 	cfg := config(proxy.Endpoint)

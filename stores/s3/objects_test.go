@@ -21,6 +21,7 @@ import (
 )
 
 func TestF3_GetVerifiesTheBytes(t *testing.T) {
+	t.Parallel()
 	server := s3test.Start(t)
 	objects := open(t, config(server.Endpoint)).Objects()
 	_, err := objects.PutIfAbsent(t.Context(), "a/image", []byte("the right bytes"))
@@ -44,6 +45,7 @@ func TestF3_GetVerifiesTheBytes(t *testing.T) {
 // More than two pages of a list, and more than two batches of a delete. Two thousand puts would take
 // long, so the files are laid into the server's folder.
 func TestF5_ManyPagesAndBatches(t *testing.T) {
+	t.Parallel()
 	server := s3test.Start(t)
 	b, proxy := open(t, config(server.Endpoint)), s3test.NewProxy(t, server)
 	folder := server.Path("objects/acme")
@@ -79,6 +81,7 @@ func TestF5_ManyPagesAndBatches(t *testing.T) {
 
 // Two deployments in one bucket, and the stores of one, do not see each other.
 func TestF8_PrefixesAndStoresAreApart(t *testing.T) {
+	t.Parallel()
 	server := s3test.Start(t)
 	one, two := config(server.Endpoint), config(server.Endpoint)
 	one.Prefix, two.Prefix = "one/", "two/"
@@ -107,6 +110,7 @@ func TestF8_PrefixesAndStoresAreApart(t *testing.T) {
 
 // Of several deletes of one object at once, at least one says that it was there, and none fails.
 func TestF5_SeveralDeletesAtOnce(t *testing.T) {
+	t.Parallel()
 	objects := open(t, config(s3test.Start(t).Endpoint)).Objects()
 	for round := range 5 {
 		key := fmt.Sprintf("a/%d", round)

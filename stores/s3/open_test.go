@@ -15,6 +15,7 @@ import (
 )
 
 func TestOpenRefusesAServerThatIgnoresConditions(t *testing.T) {
+	t.Parallel()
 	server := s3test.Start(t)
 	for _, header := range []string{"If-None-Match", "If-Match"} {
 		t.Run(header, func(t *testing.T) {
@@ -35,6 +36,7 @@ func TestOpenRefusesAServerThatIgnoresConditions(t *testing.T) {
 }
 
 func TestOpenErrors(t *testing.T) {
+	t.Parallel()
 	server := s3test.Start(t)
 	for name, tt := range map[string]struct {
 		change func(*s3.Config)
@@ -65,6 +67,7 @@ func TestOpenErrors(t *testing.T) {
 
 // Where old versions are kept, what is forgotten is not gone.
 func TestS6_OpenRefusesABucketThatKeepsOldVersions(t *testing.T) {
+	t.Parallel()
 	cfg := config(s3test.StartVersioned(t).Endpoint)
 	_, err := s3.Open(t.Context(), cfg)
 	require.ErrorIs(t, err, messages.ErrInvalidArgument)
@@ -77,6 +80,7 @@ func TestS6_OpenRefusesABucketThatKeepsOldVersions(t *testing.T) {
 
 // Every write asks for the encryption. This server does not encrypt: what is sent is what can be looked at.
 func TestEveryWriteAsksForItsEncryption(t *testing.T) {
+	t.Parallel()
 	b, proxy, _ := proxied(t, func(c *s3.Config) { c.SSE, c.KMSKeyID, c.PartSize = "aws:kms", "some-key", partSize })
 	_, err := b.Objects().PutIfAbsent(t.Context(), "small", []byte("x"))
 	require.NoError(t, err)

@@ -1,6 +1,7 @@
 package s3_test
 
 import (
+	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -31,6 +32,7 @@ const observedOnly = -1 // as ClockSkew: the server's clock is not relied on
 
 // A contender that knows nothing but what it sees waits exactly a span from its first look.
 func TestB2_ObservedForItsSpanToTheMillisecond(t *testing.T) {
+	t.Parallel()
 	server := s3test.Start(t)
 	holder, _ := manual(t, server, s3.LeaseConfig{})
 	contender, clock := manual(t, server, s3.LeaseConfig{ClockSkew: observedOnly})
@@ -66,6 +68,7 @@ func TestB2_ObservedForItsSpanToTheMillisecond(t *testing.T) {
 
 // The holder's own end is counted from when the last write was SENT, on its own clock.
 func TestB7_AHolderIsRefusedAtTheEndOfItsOwnSpan(t *testing.T) {
+	t.Parallel()
 	leases, clock := manual(t, s3test.Start(t), s3.LeaseConfig{})
 	for _, tt := range []struct {
 		after time.Duration
@@ -86,6 +89,7 @@ func TestB7_AHolderIsRefusedAtTheEndOfItsOwnSpan(t *testing.T) {
 
 // A renewal with a shorter ttl, or a forget, takes nothing back of what was promised.
 func TestASpanIsNeverShortened(t *testing.T) {
+	t.Parallel()
 	server := s3test.Start(t)
 	holder, holderClock := manual(t, server, s3.LeaseConfig{})
 	lease, err := holder.Acquire(t.Context(), key1, "a", 10*time.Second)
@@ -110,6 +114,7 @@ func TestASpanIsNeverShortened(t *testing.T) {
 // A contender that comes late sees by the server's own two stamps that the lease has long been over,
 // and does not have to watch it for a span. Its own clock stands still.
 func TestTheAgeOfARecordProvesItsEnd(t *testing.T) {
+	t.Parallel()
 	server := s3test.Start(t)
 	proxy := s3test.NewProxy(t, server)
 	holder, _ := manual(t, server, s3.LeaseConfig{})
@@ -142,6 +147,7 @@ func TestTheAgeOfARecordProvesItsEnd(t *testing.T) {
 
 // The wait for the proof, when the end has passed by the estimate only.
 func TestAcquireWaitsForTheProof(t *testing.T) {
+	t.Parallel()
 	server := s3test.Start(t)
 	holder := openLeases(t, config(server.Endpoint), s3.LeaseConfig{})
 	patient := openLeases(t, config(server.Endpoint), s3.LeaseConfig{ClockSkew: observedOnly, AcquireWait: 5 * time.Second})
@@ -157,4 +163,49 @@ func TestAcquireWaitsForTheProof(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, lease.Epoch+1, next.Epoch)
 	require.GreaterOrEqual(t, time.Since(began), ttl)
+}
+
+// Two nodes on real time: however the renewals of one and the looks of the other fall, the other is never
+// granted the lease before the ttl has passed since the last renewal was sent, and soon after that it is.
+func TestB2_NeverEarlyAndSoonAfter(t *testing.T) {
+	server := s3test.Start(t)
+	a, b := openLeases(t, config(server.Endpoint), s3.LeaseConfig{}), openLeases(t, config(server.Endpoint), s3.LeaseConfig{})
+	const ttl = 300 * time.Millisecond
+	for round := range 4 {
+		t.Run(fmt.Sprint(round), func(t *testing.T) {
+			t.Parallel()
+			key := storetest.NewKey()
+			sent := time.Now()
+			_, err := a.Acquire(t.Context(), key, "a", ttl)
+			require.NoError(t, err)
+			granted := make(chan time.Time, 1)
+			go func() {
+				for {
+					_, err := b.Acquire(t.Context(), key, "b", ttl)
+					if messages.CodeOf(err) == messages.CodeHeld {
+						err = storetest.RealTime{}.Pass(t.Context(), min(messages.AsError(err).RetryAfter, 50*time.Millisecond))
+					} else {
+						granted <- time.Now()
+						return
+					}
+					if err != nil {
+						return
+					}
+				}
+			}()
+			for range 3 + round {
+				require.NoError(t, storetest.RealTime{}.Pass(t.Context(), ttl/4))
+				again := time.Now()
+				if _, err := a.Renew(t.Context(), key, "a", 1, ttl); err != nil {
+					require.ErrorIs(t, err, messages.ErrLost) // a slow machine
+					break
+				}
+				sent = again
+			}
+			at := <-granted
+			require.GreaterOrEqual(t, at.Sub(sent), ttl, "early")
+			require.Less(t, at.Sub(sent), ttl+2*time.Second, "late")
+			t.Logf("taken %v after the end", at.Sub(sent)-ttl)
+		})
+	}
 }

@@ -21,6 +21,7 @@ import (
 )
 
 func TestB4_TheTrailIsWholeBeyondTheRecord(t *testing.T) {
+	t.Parallel()
 	server := s3test.Start(t)
 	a := openLeases(t, config(server.Endpoint), s3.LeaseConfig{})
 	b := openLeases(t, config(server.Endpoint), s3.LeaseConfig{})
@@ -61,6 +62,7 @@ func TestB4_TheTrailIsWholeBeyondTheRecord(t *testing.T) {
 
 // S3 refuses nothing by itself. What another program breaks is found, and nothing is granted on top of it.
 func TestB3_ARecordThatBreaksTheRulesIsRefused(t *testing.T) {
+	t.Parallel()
 	server := s3test.Start(t)
 	leases := openLeases(t, config(server.Endpoint), s3.LeaseConfig{})
 	for epoch := uint64(1); epoch <= 12; epoch++ { // with forgets and releases: 36 entries

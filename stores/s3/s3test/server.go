@@ -91,15 +91,23 @@ func Launch(ctx context.Context, folder string) (*Server, error) {
 }
 
 func launch(ctx context.Context, o order) (*Server, error) {
-	// The server wants an address and not a listener: a free port is found by having had it.
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
+	s := &Server{order: o}
+	// The server wants an address and not a listener: a free port is found by having had it. Somebody
+	// else may take it in between, so it is tried more than once.
+	var err error
+	for range 3 {
+		var l net.Listener
+		if l, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+			return nil, err
+		}
+		s.order.Address = l.Addr().String()
+		s.Endpoint = "http://" + s.order.Address
+		_ = l.Close()
+		if err = s.run(); err == nil {
+			break
+		}
 	}
-	o.Address = l.Addr().String()
-	_ = l.Close()
-	s := &Server{Endpoint: "http://" + o.Address, order: o}
-	if err := s.run(); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	if _, err := s.Client().CreateBucket(ctx, &awss3.CreateBucketInput{Bucket: aws.String(Bucket)}); err != nil {
