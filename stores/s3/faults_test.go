@@ -131,7 +131,7 @@ func TestS10_LostAnswersOfDeletes(t *testing.T) {
 	var looks atomic.Int32
 	proxy.Decide(func(r *http.Request) s3test.Fate {
 		if r.Method == http.MethodHead && looks.Add(1) <= 2 {
-			return s3test.LoseAsked
+			return s3test.Refuse
 		}
 		return s3test.Pass
 	})
