@@ -123,12 +123,12 @@ END;;
 -- no hour comes twice.
 
 CREATE OR REPLACE PROCEDURE lease_read(IN p_key VARBINARY(128), OUT o_now BIGINT, OUT o_owner VARBINARY(256), OUT o_epoch BIGINT,
-	OUT o_ttl BIGINT, OUT o_end BIGINT, OUT o_floor BIGINT)
+	OUT o_ttl BIGINT, OUT o_end BIGINT, OUT o_floor BIGINT, OUT o_seq BIGINT)
 SQL SECURITY DEFINER
 BEGIN
 	DECLARE v_at BIGINT DEFAULT 0;
 	SET o_epoch = 0;
-	SELECT owner, epoch, ttl_ms, end_ms, floor, at_ms INTO o_owner, o_epoch, o_ttl, o_end, o_floor, v_at
+	SELECT owner, epoch, ttl_ms, end_ms, floor, seq, at_ms INTO o_owner, o_epoch, o_ttl, o_end, o_floor, o_seq, v_at
 		FROM leases WHERE `key` = p_key FOR UPDATE;
 	SET o_now = GREATEST(FLOOR(UNIX_TIMESTAMP(SYSDATE(6)) * 1000), v_at);
 END;;
@@ -138,7 +138,8 @@ CREATE OR REPLACE PROCEDURE lease_step(IN p_key VARBINARY(128), IN p_owner VARBI
 	OUT o_ttl BIGINT, OUT o_end BIGINT, OUT o_floor BIGINT)
 SQL SECURITY DEFINER
 BEGIN
-	CALL lease_read(p_key, o_now, o_owner, o_epoch, o_ttl, o_end, o_floor);
+	DECLARE v_seq BIGINT;
+	CALL lease_read(p_key, o_now, o_owner, o_epoch, o_ttl, o_end, o_floor, v_seq);
 	IF o_epoch = 0 THEN
 		SET o_verdict = 'unknown', o_owner = '', o_ttl = 0, o_end = 0, o_floor = 0;
 	ELSEIF o_epoch <> p_epoch THEN
@@ -158,8 +159,8 @@ BEGIN
 				SET o_floor = o_epoch;
 		END CASE;
 		UPDATE leases SET ttl_ms = o_ttl, end_ms = o_end, floor = o_floor, seq = seq + 1, op = p_op, at_ms = o_now WHERE `key` = p_key;
-		IF p_op = 'renew' AND p_keep > 0 THEN
-			DELETE FROM trail WHERE `key` = p_key AND op = 'renew' AND seq <= (SELECT l.seq FROM leases l WHERE l.`key` = p_key) - p_keep;
+		IF p_op = 'renew' AND p_keep > 0 AND v_seq >= p_keep THEN
+			DELETE FROM trail WHERE `key` = p_key AND op = 'renew' AND seq <= v_seq + 1 - p_keep;
 		END IF;
 	END IF;
 END;;
@@ -170,12 +171,12 @@ BEGIN
 	DECLARE v_verdict VARCHAR(16) CHARACTER SET utf8mb4 DEFAULT 'granted';
 	DECLARE v_raced, v_new BOOLEAN DEFAULT FALSE;
 	DECLARE v_owner VARBINARY(256);
-	DECLARE v_now, v_epoch, v_ttl, v_end, v_floor BIGINT;
+	DECLARE v_now, v_epoch, v_ttl, v_end, v_floor, v_seq BIGINT;
 	DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN ROLLBACK; RESIGNAL; END;
 	SET time_zone = '+00:00';
 	SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 	START TRANSACTION;
-	CALL lease_read(p_key, v_now, v_owner, v_epoch, v_ttl, v_end, v_floor);
+	CALL lease_read(p_key, v_now, v_owner, v_epoch, v_ttl, v_end, v_floor, v_seq);
 	IF v_epoch = 0 THEN
 		BEGIN
 			DECLARE CONTINUE HANDLER FOR 1062 SET v_raced = TRUE; -- another session was first
@@ -185,7 +186,7 @@ BEGIN
 			ROLLBACK; -- drops the lock that a duplicate leaves, on which two sessions would wait for each other
 			SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 			START TRANSACTION;
-			CALL lease_read(p_key, v_now, v_owner, v_epoch, v_ttl, v_end, v_floor);
+			CALL lease_read(p_key, v_now, v_owner, v_epoch, v_ttl, v_end, v_floor, v_seq);
 		ELSE
 			SET v_new = TRUE, v_floor = 0;
 		END IF;
@@ -237,8 +238,9 @@ BEGIN
 		k VARBINARY(128) PATH '$[0]', o VARBINARY(256) PATH '$[1]', e BIGINT PATH '$[2]', t BIGINT PATH '$[3]')) j ORDER BY j.k, j.n)
 	DO
 		CALL lease_step(r.k, r.o, r.e, 'renew', r.t, v_keep, v_verdict, v_now, v_owner, v_epoch, v_ttl, v_end, v_floor);
-		SET v_answers = CONCAT(v_answers, IF(v_answers = '', '', ','),
-			JSON_ARRAY(r.n, JSON_ARRAY(v_verdict, v_now, CONVERT(v_owner USING utf8mb4), v_epoch, v_ttl, v_end, v_floor)));
+		-- JSON_ARRAY would make strings of the numbers.
+		SET v_answers = CONCAT(v_answers, IF(v_answers = '', '', ','), '[', r.n, ',["', v_verdict, '",', v_now, ',',
+			JSON_QUOTE(CONVERT(v_owner USING utf8mb4)), ',', v_epoch, ',', v_ttl, ',', v_end, ',', v_floor, ']]');
 	END FOR;
 	COMMIT;
 	SELECT CONCAT('[', v_answers, ']');

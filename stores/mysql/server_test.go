@@ -52,12 +52,11 @@ var subject = sqltest.Subject{
 	Node:    node,
 	Driver:  "mysql",
 	Key:     "`key`",
-	Param:   "?",
 	Refused: number(1644, 1062, 1048, 1701, 1451, 1452),
 	Denied:  number(1142, 1143, 1044, 1227, 1370, 1290),
 	Attacks: map[string]string{
 		"replaced row":                `REPLACE INTO @leases SELECT KEY, 'z', 1, 1000, 1000, 0, 1, 'acquire', 0 FROM (SELECT * FROM @leases) l`,
-		"upsert":                      `INSERT INTO @leases SELECT KEY, 'z', 1, 1000, 1000, 0, 1, 'acquire', 0 FROM (SELECT * FROM @leases) l ON DUPLICATE KEY UPDATE epoch = 1`,
+		"upsert":                      `INSERT INTO @leases SELECT KEY, 'z', 1, 1000, 1000, 0, 1, 'acquire', 0 FROM (SELECT * FROM @leases) l on duplicate key update epoch = 1`,
 		"ignored errors":              `UPDATE IGNORE @leases SET epoch = epoch - 1, seq = seq + 1, op = 'acquire'`,
 		"ignored null":                `UPDATE IGNORE @leases SET floor = NULL, seq = seq + 1, op = 'forget'`,
 		"deleted, errors ignored":     `DELETE IGNORE FROM @leases`,
@@ -70,7 +69,7 @@ var subject = sqltest.Subject{
 	Forbidden: map[string]string{
 		"drop a trigger":     `DROP TRIGGER leases_update`,
 		"new trigger":        `CREATE TRIGGER more BEFORE UPDATE ON leases FOR EACH ROW SET NEW.epoch = 1`,
-		"call a helper":      `CALL lease_step('x/y', 'z', 1, 'renew', 1000, 0, @a, @b, @c, @d, @e, @f, @g)`,
+		"call a helper":      `CALL lease_read('x/y', 1, 2, 3, 4, 5, 6, 7)`,
 		"replace a rule":     `CREATE OR REPLACE PROCEDURE lease_change() SELECT 1`,
 		"change the server":  `SET GLOBAL innodb_flush_log_at_trx_commit = 0`,
 		"replace with a row": `REPLACE INTO leases VALUES ('x/y', 'z', 1, 1000, 1000, 0, 1, 'acquire', 0)`,

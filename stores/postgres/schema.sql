@@ -181,7 +181,7 @@ BEGIN
 		UPDATE leases SET ttl_ms = l.ttl_ms, end_ms = l.end_ms, floor = l.floor, seq = l.seq + 1, op = p_op, at_ms = t WHERE key = p_key;
 		IF p_op = 'renew' THEN
 			SELECT keep_renewals INTO STRICT keep FROM store;
-			IF keep > 0 THEN
+			IF keep > 0 AND l.seq >= keep THEN
 				DELETE FROM trail WHERE key = p_key AND op = 'renew' AND seq <= l.seq + 1 - keep;
 			END IF;
 		END IF;

@@ -58,7 +58,6 @@ var subject = sqltest.Subject{
 	Driver:  "pgx",
 	Prefix:  "leasehold.",
 	Key:     "key",
-	Param:   "$1",
 	Refused: sqlstate("23514", "23502", "23505"),
 	Denied:  sqlstate("42501"),
 	Attacks: map[string]string{
@@ -77,6 +76,7 @@ var subject = sqltest.Subject{
 		"replica role":      `SET session_replication_role = replica`,
 		"replace a rule":    `CREATE OR REPLACE FUNCTION @leases_rules() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'`,
 		"call a helper":     `SELECT @clock_ms()`,
+		"lock the rows":     `SELECT * FROM @leases FOR UPDATE`,
 		"drop the schema":   `DROP SCHEMA leasehold CASCADE`,
 	},
 	Modes: []string{"", "SET session_replication_role = replica", "SET search_path = pg_temp, public"},

@@ -41,7 +41,7 @@ func query[T any](ctx context.Context, s *Store, statement string, args []any, s
 		case ctx.Err() != nil:
 			return nil, contextError(ctx)
 		case limited.Err() != nil:
-			return nil, &messages.Error{Code: messages.CodeUnavailable, Message: fmt.Sprintf("the lease store did not answer within %v", s.timeout), Err: err}
+			return nil, &messages.Error{Code: messages.CodeUnavailable, Message: fmt.Sprintf("the lease store did not answer within %v", s.timeout)} // no Err: no deadline of the caller's has passed
 		case attempt == attempts || !s.dialect.Fault(err).Retry:
 			return nil, s.dialect.operationError(err)
 		}

@@ -2,6 +2,7 @@ package servers
 
 import (
 	"errors"
+	"maps"
 	"net"
 	"sync"
 )
@@ -13,6 +14,7 @@ type Proxy struct {
 	running  sync.WaitGroup
 
 	mu     sync.Mutex
+	gone   *sync.Cond // signalled when a connection is gone
 	closed bool
 	conns  map[net.Conn]struct{}
 	trips  int
@@ -35,6 +37,7 @@ func NewProxy(target string) (*Proxy, error) {
 		return nil, err
 	}
 	p := &Proxy{target: target, listener: l, conns: map[net.Conn]struct{}{}}
+	p.gone = sync.NewCond(&p.mu)
 	p.running.Go(p.accept)
 	return p, nil
 }
@@ -53,12 +56,20 @@ func (p *Proxy) Close() error {
 	return err
 }
 
-// CutAll closes every connection now. New ones are taken.
+// CutAll closes every connection, forgets what was planned for the next bytes, and returns when the ends of
+// the connections have been sent. New ones are taken.
 func (p *Proxy) CutAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for c := range p.conns {
-		_ = c.Close()
+	p.onAnswer, p.onRequest = pass, pass
+	cut := maps.Clone(p.conns)
+	for c := range cut {
+		_ = c.Close() // whose last reader sends the end
+	}
+	for c := range cut {
+		for _, there := p.conns[c]; there; _, there = p.conns[c] {
+			p.gone.Wait()
+		}
 	}
 }
 
@@ -106,10 +117,10 @@ func (p *Proxy) serve(client net.Conn) {
 		_ = client.Close()
 		return
 	}
+	defer p.remove(client, server)
 	if !p.add(client, server) {
 		return
 	}
-	defer p.remove(client, server)
 	l := &link{}
 	var both sync.WaitGroup
 	both.Go(func() { p.copy(server, client, l, true) })
@@ -161,11 +172,10 @@ func (p *Proxy) meet(l *link, request bool) (f fault) {
 func (p *Proxy) add(conns ...net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, c := range conns {
-		if p.closed {
-			_ = c.Close()
+	if !p.closed {
+		for _, c := range conns {
+			p.conns[c] = struct{}{}
 		}
-		p.conns[c] = struct{}{}
 	}
 	return !p.closed
 }
@@ -177,4 +187,5 @@ func (p *Proxy) remove(conns ...net.Conn) {
 		_ = c.Close()
 		delete(p.conns, c)
 	}
+	p.gone.Broadcast()
 }

@@ -132,7 +132,6 @@ var forbidden = map[string]string{
 	"change retention": `UPDATE @store SET keep_renewals = 1`,
 	"alter":            `ALTER TABLE @leases ADD COLUMN more INT`,
 	"new table":        `CREATE TABLE @more (a INT)`,
-	"lock the table":   `SELECT * FROM @leases FOR UPDATE`,
 }
 
 // A node's user can do what the suite needs (see testConformance), and nothing else.

@@ -235,7 +235,7 @@ func (s Subject) testContext(t *testing.T) {
 	require.NoError(t, err)
 	tx, err := s.raw(t, dsn).BeginTx(t.Context(), nil)
 	require.NoError(t, err)
-	_, err = tx.ExecContext(t.Context(), s.statement(`SELECT * FROM @leases WHERE KEY = `+s.Param+` FOR UPDATE`), key.String())
+	_, err = tx.ExecContext(t.Context(), s.statement(`SELECT * FROM @leases WHERE KEY = '`+key.String()+`' FOR UPDATE`))
 	require.NoError(t, err)
 	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()

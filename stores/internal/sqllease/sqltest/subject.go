@@ -45,8 +45,8 @@ type Subject struct {
 	// Driver is the name of the driver for connections as other programs have them, and Prefix what
 	// stands before the names of tables in their statements.
 	Driver, Prefix string
-	// Key is how the column key is written, and Param a parameter.
-	Key, Param string
+	// Key is how the column key is written.
+	Key string
 	// Refused reports whether an error is a refusal by the rules of the tables, and Denied whether it is a
 	// lack of rights.
 	Refused, Denied func(error) bool
