@@ -45,7 +45,7 @@ func (s *Objects) DeletePrefix(ctx context.Context, prefix string) (int, error) 
 		keys = keys[n:]
 	}
 	if err == nil {
-		_, err = s.sweep(ctx, prefix)
+		_, err = s.sweep(ctx, prefix, s.orphanAge)
 	}
 	return count, err
 }
@@ -148,9 +148,9 @@ func (s *Objects) keepSweeping() {
 // Sweep deletes the chunks of puts that ended without a manifest, and of deletes that were cut off, once they
 // are older than Config.OrphanAge by the servers' clock. It returns the number of such puts. Anybody may
 // sweep at any time; an open store does it by itself.
-func (s *Objects) Sweep(ctx context.Context) (int, error) { return s.sweep(ctx, "") }
+func (s *Objects) Sweep(ctx context.Context) (int, error) { return s.sweep(ctx, "", s.orphanAge) }
 
-func (s *Objects) sweep(ctx context.Context, prefix string) (int, error) {
+func (s *Objects) sweep(ctx context.Context, prefix string, age time.Duration) (int, error) {
 	stepCtx, cancel, err := s.step(ctx)
 	if err != nil {
 		return 0, err
@@ -170,7 +170,7 @@ func (s *Objects) sweep(ctx context.Context, prefix string) (int, error) {
 	}
 	swept := 0
 	for filter, put := range puts {
-		orphan, err := s.isOrphan(ctx, put, filter, found.Time)
+		orphan, err := s.isOrphan(ctx, put, filter, found.Time.Add(-age))
 		if err != nil && messages.CodeOf(err) != messages.CodeCorrupt { // a damaged manifest is another's concern
 			return swept, err
 		}
@@ -183,11 +183,11 @@ func (s *Objects) sweep(ctx context.Context, prefix string) (int, error) {
 }
 
 // isOrphan reports whether no manifest names the chunks of a put, and they are old.
-func (s *Objects) isOrphan(ctx context.Context, put manifest, filter string, now time.Time) (bool, error) {
+func (s *Objects) isOrphan(ctx context.Context, put manifest, filter string, before time.Time) (bool, error) {
 	m, err := s.loadManifest(ctx, put.Key)
 	if err != nil || (m != nil && m.Put == put.Put) {
 		return false, err
 	}
 	newest, err := s.load(ctx, filter)
-	return newest != nil && now.Sub(newest.Time) >= s.orphanAge, err
+	return newest != nil && !newest.Time.After(before), err
 }

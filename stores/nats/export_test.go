@@ -1,6 +1,11 @@
 package nats
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
-// SetOrphanAge lets a test sweep at once what a Config would keep for an hour at least.
-func (s *Objects) SetOrphanAge(d time.Duration) { s.orphanAge = d }
+// SweepOlder sweeps what is older than age, where a Config would keep everything for an hour at least.
+func (s *Objects) SweepOlder(ctx context.Context, age time.Duration) (int, error) {
+	return s.sweep(ctx, "", age)
+}

@@ -114,26 +114,26 @@ func (l *link) begin(ctx context.Context) (context.Context, context.CancelFunc, 
 	return ctx, func() { stop(); cancel() }, nil
 }
 
-// exchange sends requests together and waits for their replies, at most for try: one round trip, however
-// many there are. A reply that did not come is nil. The error is that of the connection, or of ctx; replies
-// that came before are there.
+// exchange sends requests together and waits for their replies: one round trip, however many there are. It gives
+// up on those that are missing when none has come for the time of try. A reply that did not come is nil.
+// The error is that of the connection; replies that came before are there.
 func (l *link) exchange(ctx context.Context, requests []*natsgo.Msg, try time.Duration) ([]*natsgo.Msg, error) {
 	l.roundTrips.Add(1)
-	replies := make([]*natsgo.Msg, len(requests))
-	ctx, cancel := context.WithTimeout(ctx, try)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(l.currentSession(), cancel)()
-	inbox := l.nc.NewRespInbox()
 	if len(requests) == 1 {
+		ctx, cancel := context.WithTimeout(ctx, try)
+		defer cancel()
 		reply, err := l.nc.RequestMsgWithContext(ctx, requests[0])
-		if err != nil && !errors.Is(err, natsgo.ErrNoResponders) && ctx.Err() == nil {
-			return replies, err
+		if errors.Is(err, natsgo.ErrNoResponders) || ctx.Err() != nil {
+			err = nil
 		}
-		replies[0] = reply
-		return replies, nil
+		return []*natsgo.Msg{reply}, err
 	}
+	replies := make([]*natsgo.Msg, len(requests))
 	// One subscription for all: reply i comes on <inbox>.i. The channel has room for every one of them.
-	arrived := make(chan *natsgo.Msg, len(requests))
+	inbox, arrived := l.nc.NewRespInbox(), make(chan *natsgo.Msg, len(requests))
 	sub, err := l.nc.ChanSubscribe(inbox+".*", arrived)
 	if err != nil {
 		return replies, err
@@ -145,6 +145,9 @@ func (l *link) exchange(ctx context.Context, requests []*natsgo.Msg, try time.Du
 			return replies, err
 		}
 	}
+	// A server that is slow, but answers, is not asked again: that would make it slower.
+	idle := time.NewTimer(try)
+	defer idle.Stop()
 	for missing := len(requests); missing > 0; {
 		select {
 		case m := <-arrived:
@@ -154,6 +157,9 @@ func (l *link) exchange(ctx context.Context, requests []*natsgo.Msg, try time.Du
 			}
 			replies[i] = m
 			missing--
+			idle.Reset(try)
+		case <-idle.C:
+			return replies, nil
 		case <-ctx.Done():
 			return replies, nil
 		}

@@ -56,7 +56,7 @@ func TestF_Conforms(t *testing.T) {
 	})
 	t.Run("many_chunks", func(t *testing.T) {
 		cfg := kinds[0].config(t)
-		cfg.ChunkBytes = 997
+		cfg.ChunkBytes = 9973
 		storetest.DurableStore(t, openObjects(t, cfg))
 	})
 }
@@ -131,8 +131,7 @@ func TestF_AHalfWrittenObjectIsNeverVisible(t *testing.T) {
 		swept, err := fresh.Sweep(t.Context())
 		require.NoError(t, err)
 		require.Zero(t, swept, "it may still go on")
-		fresh.SetOrphanAge(0)
-		swept, err = fresh.Sweep(t.Context())
+		swept, err = fresh.SweepOlder(t.Context(), 0)
 		require.NoError(t, err)
 		require.Equal(t, 1, swept)
 		require.Equal(t, 50, chunksOf(t, k.config(t)))
