@@ -136,3 +136,22 @@ func TestOpen_RefusesAConfigThatCannotWork(t *testing.T) {
 	require.ErrorIs(t, err, messages.ErrUnavailable)
 	require.NotContains(t, err.Error(), "secret")
 }
+
+// A standby answers with old records: it is refused, also where its primary has been in the pool before.
+func TestSettings_AStandby(t *testing.T) {
+	server := subject.Private(t)
+	cfg := postgres.Config{DSN: server.DSN("", "test"), Migrate: true}
+	s, err := postgres.Open(t.Context(), cfg)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	require.NoError(t, server.Exec(t.Context(), "", `COPY (SELECT 1) TO PROGRAM 'cat > standby.signal'`))
+	require.NoError(t, server.Kill())
+	require.NoError(t, server.Start(t.Context()))
+	cfg.Migrate = false
+	_, err = postgres.Open(t.Context(), cfg)
+	require.ErrorIs(t, err, messages.ErrInvalidArgument)
+	require.Equal(t, "in_recovery", messages.AsError(err).Object)
+	_, _, err = s.Read(t.Context(), storetest.NewKey())
+	require.ErrorIs(t, err, messages.ErrUnavailable)
+	require.ErrorIs(t, err, messages.ErrInvalidArgument)
+}
