@@ -1,0 +1,37 @@
+package sqllease
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/leasehold/leasehold/messages"
+)
+
+// Differences compares a description of a schema, one line for each object, with the one that it should
+// have. The error is CodeCorrupt; its Object is the first two words of the first line at fault.
+func Differences(want, have []string) error {
+	for _, line := range want {
+		if !slices.Contains(have, line) {
+			found := "nothing"
+			for _, other := range have {
+				if objectName(other) == objectName(line) {
+					found = other
+				}
+			}
+			return &messages.Error{Code: messages.CodeCorrupt, Object: objectName(line),
+				Message: "missing or changed, so that records could be lost or granted twice: want \"" + line + "\", found \"" + found + "\""}
+		}
+	}
+	for _, line := range have {
+		if !slices.Contains(want, line) {
+			return &messages.Error{Code: messages.CodeCorrupt, Object: objectName(line), Message: "does not belong into a lease store"}
+		}
+	}
+	return nil
+}
+
+func objectName(line string) string {
+	kind, rest, _ := strings.Cut(line, " ")
+	name, _, _ := strings.Cut(rest, " ")
+	return kind + " " + name
+}

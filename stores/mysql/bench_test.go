@@ -1,0 +1,5 @@
+package mysql_test
+
+import "testing"
+
+func BenchmarkRenew(b *testing.B) { subject.Bench(b) }

@@ -1,0 +1,207 @@
+package s3
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/leasehold/leasehold/messages"
+	"github.com/leasehold/leasehold/stores"
+)
+
+// Leases is a lease store in a bucket. It is safe for concurrent use, and for use together with others
+// on the same bucket and prefix, in this and in other processes.
+type Leases struct {
+	requester
+	skew  time.Duration
+	wait  time.Duration
+	clock *clock
+	known sightings
+}
+
+var (
+	_ stores.LeaseStore  = (*Leases)(nil)
+	_ stores.LeaseLister = (*Leases)(nil)
+)
+
+// Leases opens the bucket's lease store. It takes up to a second, in which it looks for the tick of the
+// server's clock. The errors are those of Open.
+func (b *Bucket) Leases(ctx context.Context, cfg LeaseConfig) (*Leases, error) {
+	l := &Leases{requester: b.requester(), clock: newClock(b.cfg.Now), known: sightings{byKey: map[messages.Key]kept{}},
+		skew: orDefault(cfg.ClockSkew, defaultClockSkew), wait: orDefault(cfg.AcquireWait, defaultAcquireWait)}
+	if err := l.begin(ctx); err != nil {
+		return nil, err
+	}
+	if err := l.calibrate(ctx); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// Read implements stores.LeaseStore.
+func (l *Leases) Read(ctx context.Context, key messages.Key) (messages.Lease, bool, error) {
+	if err := key.Validate(); err != nil {
+		return messages.Lease{}, false, err
+	}
+	s, err := l.load(ctx, key)
+	if err != nil || s.rec == nil {
+		return messages.Lease{}, false, err
+	}
+	return s.rec.last().lease(key), true, nil
+}
+
+// Acquire implements stores.LeaseStore. If the end of the lease has passed and it is not yet proven
+// that it is over (see the package comment), it waits for the proof for up to LeaseConfig.AcquireWait.
+// RetryAfter of a held error is when there will be proof.
+func (l *Leases) Acquire(ctx context.Context, key messages.Key, owner string, ttl time.Duration) (messages.Lease, error) {
+	if err := validateHolder(key, owner); err != nil {
+		return messages.Lease{}, err
+	}
+	if err := messages.ValidateTTL(ttl); err != nil {
+		return messages.Lease{}, err
+	}
+	began := l.cfg.Now()
+	return l.update(ctx, key, false, func(s sighting, now time.Time) (change, error) {
+		next := entry{Op: messages.OpAcquire, Owner: owner, Epoch: 1, TTLMS: ttl.Milliseconds()}
+		at := l.at(s, now)
+		if s.rec != nil {
+			left := s.left(now, l.skew)
+			if left > 0 {
+				refusal := held(s.rec.last().lease(key), left)
+				if s.rec.last().EndMS <= at && left <= l.wait-now.Sub(began) {
+					return change{}, &waitError{left, refusal}
+				}
+				return change{}, refusal
+			}
+			next.Epoch, next.Floor = s.rec.last().Epoch+1, s.rec.last().Floor
+		}
+		next.EndMS = at + next.TTLMS
+		return change{entry: next, at: at, span: ttl}, nil
+	})
+}
+
+// Renew implements stores.LeaseStore: one request, if this Leases wrote the record last. A renewal with
+// a shorter ttl does not move the end back.
+func (l *Leases) Renew(ctx context.Context, key messages.Key, owner string, epoch uint64, ttl time.Duration) (messages.Lease, error) {
+	if err := validateHolder(key, owner); err != nil {
+		return messages.Lease{}, err
+	}
+	if err := messages.ValidateTTL(ttl); err != nil {
+		return messages.Lease{}, err
+	}
+	return l.update(ctx, key, true, func(s sighting, now time.Time) (change, error) {
+		left, err := l.holder(s, key, owner, epoch, now)
+		if err != nil {
+			return change{}, err
+		}
+		c := l.change(s, messages.OpRenew, now)
+		c.entry.TTLMS = ttl.Milliseconds()
+		c.entry.EndMS = max(c.entry.EndMS, c.at+c.entry.TTLMS)
+		c.span = max(left, ttl)
+		return c, nil
+	})
+}
+
+// Release implements stores.LeaseStore.
+func (l *Leases) Release(ctx context.Context, key messages.Key, owner string, epoch uint64) error {
+	return l.holders(ctx, key, owner, epoch, messages.OpRelease)
+}
+
+// MarkForgotten implements stores.LeaseStore.
+func (l *Leases) MarkForgotten(ctx context.Context, key messages.Key, owner string, epoch uint64) error {
+	return l.holders(ctx, key, owner, epoch, messages.OpForget)
+}
+
+func (l *Leases) holders(ctx context.Context, key messages.Key, owner string, epoch uint64, op string) error {
+	if err := validateHolder(key, owner); err != nil {
+		return err
+	}
+	_, err := l.update(ctx, key, true, func(s sighting, now time.Time) (change, error) {
+		left, err := l.holder(s, key, owner, epoch, now)
+		if err != nil {
+			return change{}, err
+		}
+		c := l.change(s, op, now)
+		if op == messages.OpRelease {
+			c.entry.EndMS = c.at
+		} else {
+			c.entry.Floor, c.span = epoch, left
+		}
+		return c, nil
+	})
+	return err
+}
+
+// change begins a change of the current lease: as it is, by op, now.
+func (l *Leases) change(s sighting, op string, now time.Time) change {
+	e := s.rec.last()
+	e.Op = op
+	return change{entry: e, at: l.at(s, now)}
+}
+
+// at is the time of an entry that is written now: by the estimate, and never before the entry before it.
+func (l *Leases) at(s sighting, now time.Time) int64 {
+	at := l.clock.read(now).UnixMilli()
+	if s.rec != nil {
+		at = max(at, s.rec.last().AtMS)
+	}
+	return at
+}
+
+// holder returns CodeLost unless owner holds the lease at epoch, and how much is left of it: counted, as
+// the holder itself counts, from when this process sent it. A version that another process wrote for
+// the same owner says only when it will be over at the latest; then all of its span is left.
+func (l *Leases) holder(s sighting, key messages.Key, owner string, epoch uint64, now time.Time) (time.Duration, error) {
+	if s.rec == nil {
+		return 0, lost(key, messages.Lease{}, "the lease was never granted")
+	}
+	lease := s.rec.last().lease(key)
+	left, over := s.rec.span(), s.left(now, l.skew) <= 0
+	if s.sent.IsZero() {
+		over = over || s.rec.last().EndMS <= l.clock.read(now).UnixMilli()
+	} else {
+		left -= now.Sub(s.sent)
+	}
+	switch {
+	case lease.Epoch != epoch:
+		return 0, lost(key, lease, "the lease is at another epoch")
+	case lease.Owner != owner:
+		return 0, lost(key, lease, "the lease has another owner")
+	case over:
+		return 0, lost(key, lease, "the lease is over")
+	}
+	return left, nil
+}
+
+func validateHolder(key messages.Key, owner string) error {
+	if err := key.Validate(); err != nil {
+		return err
+	}
+	return messages.ValidateOwner(owner)
+}
+
+// held says who holds the lease, and when it will be proven to be over if nobody renews it.
+func held(lease messages.Lease, left time.Duration) error {
+	return &messages.Error{Code: messages.CodeHeld, Key: lease.Key.String(), Owner: lease.Owner, Epoch: lease.Epoch, Lease: &lease,
+		RetryAfter: max(left, time.Millisecond), Message: "the lease is held"}
+}
+
+// lost says why an operation of a supposed holder was refused, and who the record names.
+func lost(key messages.Key, lease messages.Lease, why string) error {
+	return &messages.Error{Code: messages.CodeLost, Key: key.String(), Owner: lease.Owner, Epoch: lease.Epoch, Message: why}
+}
+
+// inParallel calls do for each of in, a bounded number at a time, and returns the answers in order.
+func inParallel[A, B any](ctx context.Context, in []A, do func(context.Context, A) (B, error)) ([]B, error) {
+	out := make([]B, len(in))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(readsAtOnce)
+	for i, a := range in {
+		group.Go(func() (err error) {
+			out[i], err = do(ctx, a)
+			return err
+		})
+	}
+	return out, group.Wait()
+}

@@ -1,0 +1,63 @@
+package s3
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/leasehold/leasehold/messages"
+)
+
+// pageSize is how many records are read for one look at a page of keys.
+const pageSize = 256
+
+// Leases implements stores.LeaseLister: a LIST for each 256 keys, and a GET for each. A limit below 1 is
+// CodeInvalidArgument.
+func (l *Leases) Leases(ctx context.Context, after string, limit int) ([]messages.Lease, error) {
+	return l.records(ctx, after, limit, limit, func(messages.Lease) bool { return true })
+}
+
+// Forgotten implements stores.LeaseLister. S3 cannot look into objects: it reads every record after the given key
+// until it has found enough.
+func (l *Leases) Forgotten(ctx context.Context, after string, limit int) ([]messages.Lease, error) {
+	return l.records(ctx, after, limit, pageSize, func(lease messages.Lease) bool { return lease.Floor > 0 })
+}
+
+func (l *Leases) records(ctx context.Context, after string, limit, look int, wanted func(messages.Lease) bool) ([]messages.Lease, error) {
+	if limit < 1 {
+		return nil, &messages.Error{Code: messages.CodeInvalidArgument, Message: fmt.Sprintf("limit %d is below 1", limit)}
+	}
+	if err := l.begin(ctx); err != nil {
+		return nil, err
+	}
+	var found []messages.Lease
+	for len(found) < limit {
+		var keys []messages.Key
+		most := min(pageSize, look)
+		err := l.list(ctx, kindLeases, "", after, most, func(name string) bool {
+			after = name
+			if key, err := messages.ParseKey(name); err == nil { // else it is none of ours
+				keys = append(keys, key)
+			}
+			return len(keys) < most
+		})
+		if err != nil {
+			return nil, l.failure(ctx, err, "", "the leases cannot be listed")
+		}
+		page, err := inParallel(ctx, keys, l.load)
+		if err != nil {
+			return nil, err
+		}
+		for i, s := range page {
+			if s.rec == nil { // deleted by somebody since it was listed
+				continue
+			}
+			if lease := s.rec.last().lease(keys[i]); wanted(lease) && len(found) < limit {
+				found = append(found, lease)
+			}
+		}
+		if len(keys) < most {
+			break
+		}
+	}
+	return found, nil
+}

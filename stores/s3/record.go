@@ -1,0 +1,141 @@
+package s3
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/leasehold/leasehold/messages"
+)
+
+// version of the format of a record, in its field "v".
+const version = 1
+
+// record is the object of a lease key: the newest entries of its audit trail, of which the last IS the
+// record, and the span.
+type record struct {
+	V   int    `json:"v"`
+	Key string `json:"key"`
+	// SpanMS is how long, from the sending of the request that wrote this version, the lease stands.
+	SpanMS int64   `json:"span_ms"`
+	Trail  []entry `json:"trail"`
+}
+
+// entry is one granted operation.
+type entry struct {
+	Seq   uint64 `json:"seq"`
+	Op    string `json:"op"`
+	Owner string `json:"owner"`
+	Epoch uint64 `json:"epoch"`
+	TTLMS int64  `json:"ttl_ms"`
+	EndMS int64  `json:"end_ms"` // since 1970, like AtMS
+	Floor uint64 `json:"floor"`
+	AtMS  int64  `json:"at_ms"`
+	// Nonce names the call that wrote the entry: how a call knows its own after a lost answer, and what makes
+	// every version differ.
+	Nonce string `json:"nonce"`
+}
+
+func (r record) last() entry { return r.Trail[len(r.Trail)-1] }
+
+func (r record) span() time.Duration { return time.Duration(r.SpanMS) * time.Millisecond }
+
+// holds says whether the call named nonce wrote one of the entries.
+func (r record) holds(nonce string) bool {
+	for _, e := range r.Trail {
+		if e.Nonce == nonce {
+			return true
+		}
+	}
+	return false
+}
+
+func (e entry) lease(key messages.Key) messages.Lease {
+	return messages.Lease{Key: key, Owner: e.Owner, Epoch: e.Epoch, TTL: time.Duration(e.TTLMS) * time.Millisecond,
+		End: time.UnixMilli(e.EndMS).UTC(), Floor: e.Floor}
+}
+
+func (e entry) public() messages.LeaseEntry {
+	return messages.LeaseEntry{Seq: e.Seq, Op: e.Op, Owner: e.Owner, Epoch: e.Epoch, TTL: time.Duration(e.TTLMS) * time.Millisecond,
+		End: time.UnixMilli(e.EndMS).UTC(), Floor: e.Floor, At: time.UnixMilli(e.AtMS).UTC()}
+}
+
+// follows says what rule an entry would break after the one before it (nil: it is the first). These are
+// the rules that other bindings have as triggers.
+func (e entry) follows(before *entry) error {
+	var b entry
+	if before != nil {
+		b = *before
+	}
+	epoch, owner, floor := b.Epoch, b.Owner, b.Floor
+	switch e.Op {
+	case messages.OpAcquire:
+		epoch, owner = b.Epoch+1, e.Owner
+	case messages.OpRenew, messages.OpRelease:
+	case messages.OpForget:
+		floor = b.Epoch
+	default:
+		return fmt.Errorf("an unknown operation %.20q", e.Op)
+	}
+	switch {
+	case before == nil && e.Op != messages.OpAcquire:
+		return fmt.Errorf("the first entry is a %s", e.Op)
+	case e.Seq != b.Seq+1:
+		return fmt.Errorf("entry %d comes after %d", e.Seq, b.Seq)
+	case e.Epoch != epoch:
+		return fmt.Errorf("epoch %d after %d by %s", e.Epoch, b.Epoch, e.Op)
+	case e.Owner != owner || e.Owner == "":
+		return fmt.Errorf("another owner, or none, by %s", e.Op)
+	case e.Floor != floor || e.Floor > e.Epoch:
+		return fmt.Errorf("floor %d after %d by %s at epoch %d", e.Floor, b.Floor, e.Op, e.Epoch)
+	case e.AtMS < b.AtMS:
+		return fmt.Errorf("entry %d is older than the one before it", e.Seq)
+	case e.Nonce == "" || e.Nonce == b.Nonce:
+		return fmt.Errorf("entry %d names no call", e.Seq)
+	}
+	return nil
+}
+
+// consistent says what is wrong with a sequence of entries; first: it is the beginning of the trail.
+func consistent(trail []entry, first bool) error {
+	var before *entry
+	for i := range trail {
+		if i > 0 || first {
+			if err := trail[i].follows(before); err != nil {
+				return err
+			}
+		}
+		before = &trail[i]
+	}
+	return nil
+}
+
+func (r record) encode() ([]byte, error) { return json.Marshal(r) }
+
+// decode reads a record, or says with CodeCorrupt why it cannot be one.
+func decode(key messages.Key, data []byte) (*record, error) {
+	var r record
+	err := json.Unmarshal(data, &r)
+	switch {
+	case err != nil:
+	case r.V != version:
+		err = fmt.Errorf("format %d, not %d", r.V, version)
+	case r.Key != key.String():
+		err = fmt.Errorf("it is the record of another key")
+	case len(r.Trail) == 0 || r.SpanMS < 0:
+		err = fmt.Errorf("no entries, or a negative span")
+	default:
+		last := r.last()
+		if err = consistent(r.Trail, r.Trail[0].Seq == 1); err == nil && (last.Epoch == 0 || last.Floor > last.Epoch || last.Owner == "") {
+			err = fmt.Errorf("epoch %d, floor %d", last.Epoch, last.Floor)
+		}
+	}
+	if err != nil {
+		return nil, corrupt(key, kindLeases+key.String(), "the record breaks the rules of leases", err)
+	}
+	return &r, nil
+}
+
+func corrupt(key messages.Key, object, why string, err error) error {
+	return &messages.Error{Code: messages.CodeCorrupt, Key: key.String(), Object: object, Message: why, Err: err}
+}

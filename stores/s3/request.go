@@ -1,0 +1,86 @@
+package s3
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+)
+
+// requester sends requests to the bucket, a bounded number at a time.
+type requester struct {
+	*Bucket
+	room chan struct{}
+}
+
+const (
+	firstPause = 50 * time.Millisecond
+	maxPause   = 2 * time.Second
+)
+
+// once sends one request of a size in bytes. Its context ends with the caller's, with the bucket, and
+// when the request has taken too long.
+func (r requester) once(ctx context.Context, size int64, send func(context.Context) error) error {
+	ctx, cancel := r.within(ctx, size)
+	defer cancel()
+	select {
+	case r.room <- struct{}{}:
+		defer func() { <-r.room }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return send(ctx)
+}
+
+func (r requester) within(ctx context.Context, size int64) (context.Context, context.CancelFunc) {
+	limit := r.cfg.RequestTimeout + time.Duration(size/bytesPerSecond)*time.Second
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	stop := context.AfterFunc(r.ctx, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+// again says whether a request may be sent once more after attempt number n (from 0), and waits before
+// it: longer each time, and by chance, so that many clients do not come back together.
+func (r requester) again(ctx context.Context, n int) bool {
+	if n+1 >= r.cfg.Attempts {
+		return false
+	}
+	pause := min(firstPause<<n, maxPause)
+	return r.sleep(ctx, pause/2+rand.N(pause)) == nil
+}
+
+// sleep waits for d, or returns the error of what ended the wait.
+func (r requester) sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-r.ctx.Done():
+		return r.ctx.Err()
+	}
+}
+
+// repeat sends a request that may take effect more than once without harm, until it has an answer.
+func (r requester) repeat(ctx context.Context, size int64, send func(context.Context) error) error {
+	for n := 0; ; n++ {
+		err := r.once(ctx, size, send)
+		switch outcomeOf(err) {
+		case unclear, conflict:
+			if ctx.Err() == nil && r.ctx.Err() == nil && r.again(ctx, n) {
+				continue
+			}
+		}
+		return err
+	}
+}
+
+// begin refuses work on a closed bucket, and for a caller who has given up.
+func (r requester) begin(ctx context.Context) error {
+	if r.ctx.Err() != nil || ctx.Err() != nil {
+		return r.failure(ctx, errors.New("not sent"), "", "not sent")
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package s3
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"github.com/leasehold/leasehold/messages"
+)
+
+// A record holds at most trailRoom entries. When it is full, its oldest overflowSize are copied to an
+// overflow object before a version without them is written. All nodes must agree on the two: they belong to
+// the format.
+const (
+	trailRoom    = 32
+	overflowSize = 16
+	readsAtOnce  = 16
+)
+
+// makeRoom returns the entries of a record that a new one can be appended to. What it copies stands in
+// a version that was written, and its name follows from it, so whoever does it writes the same
+// object, once or many times.
+func (l *Leases) makeRoom(ctx context.Context, key messages.Key, trail []entry) ([]entry, error) {
+	if len(trail) < trailRoom {
+		return trail, nil
+	}
+	over := trail[:overflowSize]
+	data, err := json.Marshal(over)
+	if err != nil {
+		return nil, err
+	}
+	err = l.repeat(ctx, int64(len(data)), func(ctx context.Context) error {
+		_, err := l.client.PutObject(ctx, &awss3.PutObjectInput{
+			Bucket: &l.cfg.Bucket, Key: l.name(kindTrail, overflowName(key, over)), Body: bytes.NewReader(data), IfNoneMatch: aws.String("*"),
+			ServerSideEncryption: types.ServerSideEncryption(l.cfg.SSE), SSEKMSKeyId: optional(l.cfg.KMSKeyID),
+		})
+		return err
+	})
+	if out := outcomeOf(err); out != done && out != precondition {
+		return nil, l.failure(ctx, err, "", "the audit trail cannot be written")
+	}
+	return trail[overflowSize:], nil
+}
+
+// overflowName is "<org>/<tenant>/<first>-<last>", the numbers so wide that they sort as text.
+func overflowName(key messages.Key, over []entry) string {
+	return fmt.Sprintf("%s/%020d-%020d", key, over[0].Seq, over[len(over)-1].Seq)
+}
+
+// History implements stores.LeaseStore. It takes a GET, a LIST, and a GET for each 16 entries. If a
+// lifecycle rule of the bucket expires overflow objects, the trail begins after them. A gap in what is
+// left, or between it and the record, is CodeCorrupt.
+func (l *Leases) History(ctx context.Context, key messages.Key) ([]messages.LeaseEntry, error) {
+	if err := key.Validate(); err != nil {
+		return nil, err
+	}
+	// First the record: all that had overflowed when it was written is there to be listed after.
+	s, err := l.load(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	if s.rec == nil || s.rec.Trail[0].Seq > 1 {
+		if names, err = l.overflow(ctx, key, 0); err != nil {
+			return nil, err
+		}
+	}
+	if s.rec == nil {
+		if len(names) > 0 {
+			return nil, errVanished(key)
+		}
+		return nil, nil
+	}
+	var trail []entry
+	chunks, err := l.overflowed(ctx, key, names)
+	if err != nil {
+		return nil, err
+	}
+	for _, chunk := range chunks {
+		for _, e := range chunk {
+			if e.Seq < s.rec.Trail[0].Seq { // else it overflowed after the record was read
+				trail = append(trail, e)
+			}
+		}
+	}
+	slices.SortFunc(trail, func(a, b entry) int { return cmp.Compare(a.Seq, b.Seq) })
+	trail = append(trail, s.rec.Trail...)
+	if err := consistent(trail, trail[0].Seq == 1); err != nil {
+		return nil, corrupt(key, kindTrail+key.String(), "the audit trail has a gap or breaks the rules", err)
+	}
+	entries := make([]messages.LeaseEntry, len(trail))
+	for i, e := range trail {
+		entries[i] = e.public()
+	}
+	return entries, nil
+}
+
+// overflow lists the overflow objects of a key, at most limit; 0: all.
+func (l *Leases) overflow(ctx context.Context, key messages.Key, limit int) ([]string, error) {
+	var names []string
+	err := l.list(ctx, kindTrail, key.String()+"/", "", limit, func(name string) bool {
+		names = append(names, name)
+		return limit == 0 || len(names) < limit
+	})
+	if err != nil {
+		return nil, l.failure(ctx, err, "", "the audit trail cannot be listed")
+	}
+	return names, nil
+}
+
+func (l *Leases) overflowed(ctx context.Context, key messages.Key, names []string) ([][]entry, error) {
+	return inParallel(ctx, names, func(ctx context.Context, name string) (chunk []entry, err error) {
+		data, _, err := l.fetch(ctx, l.name(kindTrail, name))
+		if outcomeOf(err) == absent {
+			return nil, nil // expired between the list and the read
+		}
+		if err != nil {
+			return nil, l.failure(ctx, err, "", "the audit trail cannot be read")
+		}
+		if err := json.Unmarshal(data, &chunk); err != nil || len(chunk) == 0 || !strings.HasSuffix(name, overflowName(key, chunk)) {
+			return nil, corrupt(key, kindTrail+name, "an overflow object of the audit trail is damaged", err)
+		}
+		return chunk, nil
+	})
+}
+
+func errVanished(key messages.Key) error {
+	return corrupt(key, kindLeases+key.String(), "the record is gone, but not its audit trail: somebody deleted it", nil)
+}
