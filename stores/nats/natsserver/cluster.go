@@ -40,11 +40,28 @@ func StartCluster(ctx context.Context, dir string, n int) (*Cluster, error) {
 			return nil, err
 		}
 	}
-	if err := c.Ready(ctx); err != nil {
+	err = c.Ready(ctx)
+	if err == nil {
+		// A member that dies before the others know each other leaves a cluster that cannot elect.
+		err = poll(ctx, "the members do not know each other", c.complete)
+	}
+	if err != nil {
 		c.Shutdown()
 		return nil, err
 	}
 	return c, nil
+}
+
+// complete reports whether the leader counts every member, and all are up to date.
+func (c *Cluster) complete() bool {
+	counted := false
+	for _, s := range c.Servers {
+		if !s.ns.JetStreamIsCurrent() {
+			return false
+		}
+		counted = counted || len(s.ns.JetStreamClusterPeers()) == len(c.Servers)
+	}
+	return counted
 }
 
 // freePorts finds ports that nobody listens on. Somebody may take one before it is used: then Start fails.
