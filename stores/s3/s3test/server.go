@@ -56,6 +56,10 @@ func Main() {
 	os.Exit(1)
 }
 
+// Serve is a server on a folder and a host:port, without a bucket, in a process that is started for nothing else. It prints
+// "ready" when it answers. When standard input ends, so does the process.
+func Serve(folder, address string) error { return serve(order{Root: folder, Address: address}) }
+
 func serve(o order) error {
 	backend, err := posix.New(o.Root, meta.XattrMeta{}, posix.PosixOpts{NewDirPerm: 0o700, NewFilePerm: 0o600, Concurrency: 500, VersioningDir: o.Versions})
 	if err != nil {
