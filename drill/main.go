@@ -14,6 +14,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/leasehold/leasehold/drill/engine"
 	"github.com/leasehold/leasehold/drill/replica"
 	"github.com/leasehold/leasehold/drill/run"
 	"github.com/leasehold/leasehold/drill/verify"
@@ -36,6 +37,7 @@ type commands struct {
 	Run     runCommand     `cmd:"" help:"Start replicas, hurt them, and judge what happened."`
 	Verify  verifyCommand  `cmd:"" help:"Judge a finished run again, from its files alone."`
 	Replica replicaCommand `cmd:"" hidden:"" help:"One process of a drill."`
+	Server  serverCommand  `cmd:"" hidden:"" help:"The server of a store of a drill."`
 }
 
 // console is where the commands print.
@@ -46,8 +48,8 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	signal.Ignore(syscall.SIGPIPE) // a pager that was closed must not leave a folder behind
-	if len(os.Args) > 1 && os.Args[1] == "replica" {
-		stop() // a replica handles SIGTERM itself
+	if len(os.Args) > 1 && (os.Args[1] == "replica" || os.Args[1] == "server") {
+		stop() // a replica handles SIGTERM itself; a server ends with its drill
 		ctx = context.Background()
 	}
 	os.Exit(execute(ctx, os.Args[1:], os.Stdout, os.Stderr))
@@ -59,7 +61,8 @@ func execute(ctx context.Context, args []string, out, failed io.Writer) int {
 	code := -1
 	parser, err := kong.New(&c, kong.Name("drill"), kong.Description("The fault-injection drill: real processes, real signals."),
 		kong.Writers(out, failed), kong.Exit(func(n int) { code = n }), kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(&console{out}),
-		kong.Vars{"breaks": strings.Join(run.BreakNames(), ", "), "steps": strings.Join(run.StepNames(), ", ")})
+		kong.Vars{"breaks": strings.Join(run.BreakNames(), ", "), "steps": strings.Join(run.StepNames(), ", "),
+			"leases": engine.Names(engine.LeaseKinds), "durable": engine.Names(engine.DurableKinds)})
 	if err != nil {
 		fmt.Fprintln(failed, "drill:", err)
 		return exitFail
@@ -97,6 +100,8 @@ type runCommand struct {
 	Pace     time.Duration `default:"30ms" help:"Pause between two writes of a writer."`
 	Duration time.Duration `default:"18s" help:"What the schedule is meant to take; the steps decide."`
 	Seed     uint64        `default:"1" help:"Makes the schedule repeatable."`
+	Leases   string        `default:"sqlite" help:"Where the leases are: ${leases}. The drill starts a server of its own."`
+	Durable  string        `default:"dir" help:"Where the durable copies are: ${durable}."`
 	Dir      string        `help:"Folder of the run, which must be empty; it is kept. Default: a temporary one."`
 	Keep     bool          `help:"Keep the temporary folder, and say where it is."`
 	Report   string        `help:"Write the verdict as JSON into this file."`
@@ -111,7 +116,8 @@ func (c *runCommand) Run(ctx context.Context, to *console) error {
 		return err
 	}
 	opts := run.Options{Replicas: c.Replicas, Tenants: c.Tenants, Writers: c.Writers, Pace: c.Pace, Duration: c.Duration,
-		Seed: c.Seed, Exe: []string{exe, "replica"}, Out: to.out}
+		Seed: c.Seed, Leases: engine.Kind(c.Leases), Durable: engine.Kind(c.Durable),
+		Exe: []string{exe, "replica"}, Server: []string{exe, "server"}, Out: to.out}
 	if c.Quiet {
 		opts.Out = nil
 	}
@@ -211,6 +217,16 @@ func (c *replicaCommand) Run(ctx context.Context) error {
 		return usageError{err}
 	}
 	return replica.Run(ctx, cfg, os.Stdin)
+}
+
+type serverCommand struct {
+	Kind    string `arg:"" help:"nats or s3."`
+	Folder  string `arg:"" help:"Where it keeps its data."`
+	Address string `arg:"" help:"HOST:PORT."`
+}
+
+func (c *serverCommand) Run(ctx context.Context, to *console) error {
+	return engine.Serve(ctx, engine.Kind(c.Kind), c.Folder, c.Address, os.Stdin, to.out)
 }
 
 func writeJSON(path string, v any) error {

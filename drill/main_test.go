@@ -21,7 +21,7 @@ import (
 
 // TestMain lets the test binary be what the drill starts: a replica, or a drill of its own.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && (os.Args[1] == "replica" || os.Args[1] == "run") {
+	if len(os.Args) > 1 && (os.Args[1] == "replica" || os.Args[1] == "server" || os.Args[1] == "run") {
 		os.Exit(execute(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 	}
 	goleak.VerifyTestMain(m)
@@ -31,7 +31,7 @@ func options(t *testing.T) run.Options {
 	exe, err := os.Executable()
 	require.NoError(t, err)
 	return run.Options{Replicas: 3, Tenants: 2, Writers: 3, Pace: 30 * time.Millisecond, Seed: 11,
-		Dir: filepath.Join(t.TempDir(), "run"), Exe: []string{exe, "replica"}, Out: &output{t}}
+		Dir: filepath.Join(t.TempDir(), "run"), Exe: []string{exe, "replica"}, Server: []string{exe, "server"}, Out: &output{t}}
 }
 
 // output shows what a drill prints when the test fails.

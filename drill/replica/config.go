@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/leasehold/leasehold/drill/engine"
 	"github.com/leasehold/leasehold/messages"
 	"github.com/leasehold/leasehold/messages/planted"
 )
@@ -32,6 +33,8 @@ type Config struct {
 	// Pace is the pause between two writes of a writer, in ns.
 	Pace time.Duration `json:"pace_ns"`
 	Seed uint64        `json:"seed"`
+	// Stores are where the leases and the durable copies are.
+	Stores engine.Stores `json:"stores"`
 	// Planted and LeaseStore switch a broken part in; empty: everything is as it should be.
 	Planted    string `json:"planted,omitempty"`
 	LeaseStore string `json:"lease_store,omitempty"`
@@ -47,6 +50,9 @@ func Parse(data string) (Config, error) {
 		return c, err
 	}
 	if _, err := planted.Parse(c.Planted); err != nil {
+		return c, err
+	}
+	if err := c.Stores.Validate(); err != nil {
 		return c, err
 	}
 	if c.LeaseStore != "" && c.LeaseStore != StoreNoCompareAndSet {
@@ -81,10 +87,17 @@ func RecordPath(dir, proc string) string { return filepath.Join(RecordDir(dir), 
 // RecordDir holds the records of all processes.
 func RecordDir(dir string) string { return filepath.Join(dir, "records") }
 
-// LeasePath is the lease file that all replicas share.
+// LeasePath is the lease file that all replicas share, unless the leases are on a server.
 func LeasePath(dir string) string { return filepath.Join(dir, "leases.db") }
 
-// DurableDir is the durable store that all replicas share.
+// TrailsPath holds the audit trails that were on a server, once the run has ended.
+func TrailsPath(dir string) string { return filepath.Join(dir, "trails.json") }
+
+// ServersDir holds what the drill's own servers keep.
+func ServersDir(dir string) string { return filepath.Join(dir, "servers") }
+
+// DurableDir is the durable store that all replicas share. If that is on a server, it holds what was there
+// when the run ended.
 func DurableDir(dir string) string { return filepath.Join(dir, "durable") }
 
 // ArchiveDir holds every object that was deleted, under its name. Nothing is ever restored from it.

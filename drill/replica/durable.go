@@ -20,6 +20,7 @@ import (
 type durable struct {
 	stores.DurableStore
 	dir               string // of the run
+	remote            bool   // its objects are not files of the run
 	images, manifests *gate
 	log               *record.Writer
 	slog              *slog.Logger
@@ -90,12 +91,29 @@ func describe(l *record.Line, o messages.Object, data []byte) {
 	}
 }
 
-// archive keeps an object by a second link, just before it is deleted.
-func (s *durable) archive(name string) error {
+// archive keeps an object just before it is deleted: by a second link if it is a file, else by a copy. (Objects
+// never change, so that whoever archives the same one writes the same bytes.)
+func (s *durable) archive(ctx context.Context, name string) error {
 	from := filepath.Join(DurableDir(s.dir), filepath.FromSlash(name))
 	to := filepath.Join(ArchiveDir(s.dir), filepath.FromSlash(name))
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 		return err
+	}
+	if s.remote {
+		data, ok, err := s.Get(ctx, name)
+		if err != nil || !ok {
+			return err
+		}
+		copied, err := os.CreateTemp(ArchiveDir(s.dir), "copy-*")
+		if err != nil {
+			return err
+		}
+		defer os.Remove(copied.Name())
+		_, err = copied.Write(data)
+		if err = errors.Join(err, copied.Close()); err != nil {
+			return err
+		}
+		from = copied.Name()
 	}
 	err := os.Link(from, to)
 	if errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) {
@@ -106,7 +124,7 @@ func (s *durable) archive(name string) error {
 
 // Delete implements stores.DurableStore.
 func (s *durable) Delete(ctx context.Context, key string) (bool, error) {
-	if err := s.archive(key); err != nil {
+	if err := s.archive(ctx, key); err != nil {
 		return false, &messages.Error{Code: messages.CodeUnavailable, Object: key, Message: "the drill cannot archive it", Err: err}
 	}
 	deleted, err := s.DurableStore.Delete(ctx, key)

@@ -20,8 +20,6 @@ import (
 	"github.com/leasehold/leasehold/messages"
 	"github.com/leasehold/leasehold/messages/planted"
 	"github.com/leasehold/leasehold/stores"
-	"github.com/leasehold/leasehold/stores/dir"
-	"github.com/leasehold/leasehold/stores/sqlite"
 	"github.com/leasehold/leasehold/stores/storetest"
 )
 
@@ -78,12 +76,12 @@ func Run(ctx context.Context, cfg Config, commands io.Reader) (err error) {
 func (r *replica) serve(ctx context.Context) error {
 	// The stores and the node outlive the signal: they are needed to hand off.
 	background := context.WithoutCancel(ctx)
-	store, err := sqlite.Open(background, sqlite.Config{Path: LeasePath(r.cfg.Dir)})
+	store, err := r.cfg.Stores.OpenLeases(background)
 	if err != nil {
-		return fmt.Errorf("open the lease file: %w", err)
+		return fmt.Errorf("open the lease store: %w", err)
 	}
 	defer store.Close()
-	objects, err := dir.Open(background, dir.Config{Root: DurableDir(r.cfg.Dir)})
+	objects, err := r.cfg.Stores.OpenDurable(background)
 	if err != nil {
 		return fmt.Errorf("open the durable store: %w", err)
 	}
@@ -95,7 +93,7 @@ func (r *replica) serve(ctx context.Context) error {
 	r.node, err = actors.Start(background, actors.Config{
 		NodeName: r.cfg.Node, StateRoot: StateRoot(r.cfg.Dir, r.cfg.Node),
 		Leases:  &leases{LeaseStore: r.broken(store), gate: r.gates[HoldLeases], log: r.log},
-		Durable: &durable{DurableStore: objects, dir: r.cfg.Dir, images: r.gates[HoldImages], manifests: r.gates[HoldManifests], log: r.log, slog: r.slog},
+		Durable: &durable{DurableStore: objects, dir: r.cfg.Dir, remote: r.cfg.Stores.Durable.Kind.HasServer(), images: r.gates[HoldImages], manifests: r.gates[HoldManifests], log: r.log, slog: r.slog},
 		TTL:     TTL, Margin: Margin, RenewEvery: RenewEvery, SnapshotEvery: SnapshotEvery, IdleAfter: -1,
 		Commands: map[string]ledgeractor.Command{commandNote: note, commandSlow: slowNote},
 		Planted:  faults, Log: r.slog,

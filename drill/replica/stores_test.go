@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/leasehold/leasehold/drill/engine"
 	"github.com/leasehold/leasehold/drill/record"
 	"github.com/leasehold/leasehold/messages"
 	"github.com/leasehold/leasehold/stores"
@@ -173,7 +174,8 @@ func TestLeaseCallsAreHeldAndRecorded(t *testing.T) {
 }
 
 func TestParse(t *testing.T) {
-	good := Config{Dir: "/d", Node: "r1", Start: 2, Tenants: []string{key.String()}, Writers: 1, Planted: "no-seal", LeaseStore: StoreNoCompareAndSet}
+	stored := engine.Stores{Leases: engine.Store{Kind: engine.SQLite, At: "/d/leases.db"}, Durable: engine.Store{Kind: engine.Dir, At: "/d/durable"}}
+	good := Config{Dir: "/d", Node: "r1", Start: 2, Tenants: []string{key.String()}, Writers: 1, Stores: stored, Planted: "no-seal", LeaseStore: StoreNoCompareAndSet}
 	text := func(c Config) string {
 		data, err := json.Marshal(c)
 		require.NoError(t, err)
@@ -192,6 +194,9 @@ func TestParse(t *testing.T) {
 		"no writers":  func(c *Config) { c.Writers = 0 },
 		"pace":        func(c *Config) { c.Pace = -1 },
 		"fault":       func(c *Config) { c.Planted = "no-such-fault" },
+		"no stores":   func(c *Config) { c.Stores = engine.Stores{} },
+		"no place":    func(c *Config) { c.Stores.Durable.At = "" },
+		"no leases":   func(c *Config) { c.Stores.Leases.Kind = engine.Dir },
 		"lease store": func(c *Config) { c.LeaseStore = "no-such-store" },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/leasehold/leasehold/drill/engine"
 	"github.com/leasehold/leasehold/drill/record"
 	"github.com/leasehold/leasehold/drill/replica"
 	"github.com/leasehold/leasehold/messages"
@@ -31,6 +32,7 @@ type fleet struct {
 	procs   []*proc       // all that were ever started
 	nodes   []*proc       // the newest process of each node
 	starts  []int
+	servers engine.Servers // of the stores
 	plan    []Planned
 	limit   time.Duration // until another node serves
 	tenants []tenant
@@ -46,6 +48,8 @@ type tenant struct {
 	highest uint64 // epoch that ever served
 	counted uint64 // snapshots of this epoch
 	acks    int    // of this epoch
+	asked   int64  // when the newest write that was acknowledged was sent, by record.Now
+	cut     int64  // when the newest snapshot counted
 }
 
 func newFleet(opts Options, cfg replica.Config, keys []messages.Key, log *record.Writer, print func(string, ...any)) *fleet {
@@ -143,10 +147,14 @@ func (f *fleet) observe(p *proc, l record.Line) {
 	case record.Ack:
 		if t != nil && t.owner == p {
 			t.acks++
+			t.asked = max(t.asked, l.Since)
 		}
 	case record.Lifecycle:
 		if t != nil && l.Life != nil {
 			f.lived(p, t, *l.Life)
+			if l.Life.Kind == messages.LifecycleSnapshot && t.owner == p {
+				t.cut = max(t.cut, l.At)
+			}
 		}
 	}
 }

@@ -6,8 +6,10 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
+	"github.com/leasehold/leasehold/drill/engine"
 	"github.com/leasehold/leasehold/messages"
 )
 
@@ -24,17 +26,41 @@ type Options struct {
 	Dir string
 	// Break names a deliberately broken part; "": none. See Breaks.
 	Break string
+	// Leases and Durable are the kinds of the stores; "": the lease file, and the directory.
+	Leases, Durable engine.Kind
 	// Exe is the command line that starts a replica; its configuration is appended.
 	Exe []string
+	// Server is the command line that becomes a server (engine.Serve); NATS and S3 need it.
+	Server []string
 	// Out is told what happens while it happens; nil: nobody.
 	Out io.Writer
 	// Only restricts the schedule to these steps; nil: all.
 	Only []Step
 }
 
+// withDefaults fills in what is empty.
+func (o Options) withDefaults() Options {
+	if o.Leases == "" {
+		o.Leases = engine.SQLite
+	}
+	if o.Durable == "" {
+		o.Durable = engine.Dir
+	}
+	return o
+}
+
+func (o Options) hasServer() bool { return o.Leases.HasServer() || o.Durable.HasServer() }
+
 // Validate returns an error for what cannot work; nothing is changed.
 func (o Options) Validate() error {
+	o = o.withDefaults()
 	switch {
+	case !slices.Contains(engine.LeaseKinds, o.Leases):
+		return fmt.Errorf("leases: one of %s, not %q", engine.Names(engine.LeaseKinds), o.Leases)
+	case !slices.Contains(engine.DurableKinds, o.Durable):
+		return fmt.Errorf("durable: one of %s, not %q", engine.Names(engine.DurableKinds), o.Durable)
+	case o.hasServer() && len(o.Server) == 0:
+		return fmt.Errorf("a store with a server needs a command that becomes one")
 	case o.Replicas < 2 || o.Replicas > 200:
 		return fmt.Errorf("replicas: from 2 to 200, not %d", o.Replicas)
 	case o.Tenants < 1 || o.Tenants > 500:
@@ -52,6 +78,9 @@ func (o Options) Validate() error {
 	for _, s := range o.Only {
 		if _, ok := costs[s]; !ok {
 			return fmt.Errorf("unknown step %q", s)
+		}
+		if s.hitsServer() && !o.hasServer() {
+			return fmt.Errorf("the step %q needs a store with a server", s)
 		}
 	}
 	entries, err := os.ReadDir(o.Dir)

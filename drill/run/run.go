@@ -11,17 +11,17 @@ import (
 	"sync"
 	"time"
 
+	"github.com/leasehold/leasehold/drill/engine"
 	"github.com/leasehold/leasehold/drill/record"
 	"github.com/leasehold/leasehold/drill/replica"
 	"github.com/leasehold/leasehold/drill/verify"
-	"github.com/leasehold/leasehold/stores/dir"
-	"github.com/leasehold/leasehold/stores/sqlite"
 )
 
 // Run does one whole drill: it starts the replicas, goes through the schedule, hands everything off,
 // takes every tenant over, and judges what was recorded. The verdict says whether an invariant broke;
 // an error says that the drill itself could not be done. No process is left behind in any case.
-func Run(ctx context.Context, opts Options) (verify.Verdict, error) {
+func Run(ctx context.Context, opts Options) (verdict verify.Verdict, err error) {
+	opts = opts.withDefaults()
 	if err := opts.Validate(); err != nil {
 		return verify.Verdict{}, err
 	}
@@ -29,19 +29,30 @@ func Run(ctx context.Context, opts Options) (verify.Verdict, error) {
 		return verify.Verdict{}, fmt.Errorf("the folder of the run: %w", err)
 	}
 	begun := time.Now()
-	d, err := newDrill(ctx, opts, begun)
+	where := engine.Stores{Leases: engine.Store{Kind: opts.Leases, At: replica.LeasePath(opts.Dir)},
+		Durable: engine.Store{Kind: opts.Durable, At: replica.DurableDir(opts.Dir)}}
+	where, servers, err := engine.Start(ctx, where, replica.ServersDir(opts.Dir), opts.Server)
 	if err != nil {
 		return verify.Verdict{}, err
 	}
+	defer func() { err = errors.Join(err, servers.Stop()) }()
+	d, err := newDrill(ctx, opts, where, begun)
+	if err != nil {
+		return verify.Verdict{}, err
+	}
+	d.fleet.servers = servers
 	err = d.play(ctx)
 	if err = errors.Join(err, d.fleet.log.Close()); err != nil {
 		return verify.Verdict{}, err
 	}
 	d.print("-- the verifier takes every tenant over")
-	if err := verify.TakeOver(ctx, opts.Dir, d.fleet.keys, func(format string, args ...any) { d.print("   "+format, args...) }); err != nil {
+	if err := verify.TakeOver(ctx, opts.Dir, where, d.fleet.keys, func(format string, args ...any) { d.print("   "+format, args...) }); err != nil {
 		return verify.Verdict{}, err
 	}
-	verdict, err := verify.Judge(ctx, opts.Dir)
+	if err := verify.Export(ctx, opts.Dir, where, d.fleet.keys); err != nil {
+		return verify.Verdict{}, err
+	}
+	verdict, err = verify.Judge(ctx, opts.Dir)
 	verdict.Took = time.Since(begun)
 	return verdict, err
 }
@@ -54,7 +65,7 @@ type drill struct {
 	print func(format string, args ...any)
 }
 
-func newDrill(ctx context.Context, opts Options, begun time.Time) (*drill, error) {
+func newDrill(ctx context.Context, opts Options, where engine.Stores, begun time.Time) (*drill, error) {
 	keys, err := keys(opts.Tenants)
 	if err != nil {
 		return nil, err
@@ -67,6 +78,9 @@ func newDrill(ctx context.Context, opts Options, begun time.Time) (*drill, error
 	if only == nil {
 		only = broken.Steps
 	}
+	if only == nil && opts.hasServer() {
+		only = serverRound
+	}
 	duration := opts.Duration
 	if broken.Name != "" { // each of its steps once
 		duration = 0
@@ -75,9 +89,9 @@ func newDrill(ctx context.Context, opts Options, begun time.Time) (*drill, error
 		}
 	}
 	d := &drill{opts: opts}
-	cfg := replica.Config{Dir: opts.Dir, Writers: opts.Writers, Pace: opts.Pace, Seed: opts.Seed,
+	cfg := replica.Config{Dir: opts.Dir, Writers: opts.Writers, Pace: opts.Pace, Seed: opts.Seed, Stores: where,
 		Planted: broken.Planted.String(), LeaseStore: broken.LeaseStore}
-	d.info = verify.Info{Seed: opts.Seed, Replicas: opts.Replicas, Break: opts.Break, Begun: begun.UTC()}
+	d.info = verify.Info{Seed: opts.Seed, Replicas: opts.Replicas, Break: opts.Break, Leases: opts.Leases, Durable: opts.Durable, Begun: begun.UTC()}
 	for _, key := range keys {
 		cfg.Tenants = append(cfg.Tenants, key.String())
 	}
@@ -94,7 +108,7 @@ func newDrill(ctx context.Context, opts Options, begun time.Time) (*drill, error
 		return nil, fmt.Errorf("the folder of the run: %w", err)
 	}
 	// The stores exist before anybody contends for them.
-	if err := createStores(ctx, opts.Dir); err != nil {
+	if err := createStores(ctx, where); err != nil {
 		return nil, err
 	}
 	d.print = printer(opts.Out, begun)
@@ -107,12 +121,12 @@ func newDrill(ctx context.Context, opts Options, begun time.Time) (*drill, error
 	return d, nil
 }
 
-func createStores(ctx context.Context, root string) error {
-	leases, err := sqlite.Open(ctx, sqlite.Config{Path: replica.LeasePath(root)})
+func createStores(ctx context.Context, where engine.Stores) error {
+	leases, err := where.OpenLeases(ctx)
 	if err != nil {
 		return err
 	}
-	objects, err := dir.Open(ctx, dir.Config{Root: replica.DurableDir(root)})
+	objects, err := where.OpenDurable(ctx)
 	if err != nil {
 		return errors.Join(err, leases.Close())
 	}
@@ -128,7 +142,8 @@ func (d *drill) play(ctx context.Context) error {
 	defer watcher.Wait()
 	defer stop()
 	defer f.killAll()
-	d.print("-- %d replicas, %d tenants, seed %d%s", d.opts.Replicas, d.opts.Tenants, d.opts.Seed, breaking(d.opts.Break))
+	d.print("-- %d replicas, %d tenants, seed %d, leases %s, durable %s%s", d.opts.Replicas, d.opts.Tenants, d.opts.Seed,
+		d.opts.Leases, d.opts.Durable, breaking(d.opts.Break))
 	for i, p := range f.plan {
 		d.print("   step %d: %s", i+1, p)
 	}

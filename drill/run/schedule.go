@@ -30,7 +30,15 @@ const (
 	// LateUpload: SIGSTOP while an image is on its way. The successor is killed before its first
 	// snapshot; then the first one wakes up, its upload lands, and it goes on to its manifest.
 	LateUpload Step = "late-upload"
+	// ServerKill: SIGKILL to the server of a store, with everything that it has open, and another start of it.
+	ServerKill Step = "server-kill"
+	// ServerStop: SIGSTOP to the server of a store past every lease, and SIGCONT: then it answers what it was
+	// asked before.
+	ServerStop Step = "server-stop"
 )
+
+// hitsServer reports whether a step is done to a server, and not to the owner of a tenant.
+func (s Step) hitsServer() bool { return s == ServerKill || s == ServerStop }
 
 // costs is about how long each step takes with the drill's times.
 var costs = map[Step]time.Duration{
@@ -41,6 +49,8 @@ var costs = map[Step]time.Duration{
 	Watch:      2 * time.Second,
 	Outage:     2200 * time.Millisecond,
 	LateUpload: 4500 * time.Millisecond,
+	ServerKill: 2500 * time.Millisecond,
+	ServerStop: 3 * time.Second,
 }
 
 // StepNames returns the names of all steps, in order.
@@ -55,6 +65,9 @@ func StepNames() []string {
 
 // round is what a schedule holds first, in the order of importance.
 var round = []Step{Handoff, Freeze, Kill, Outage, LateUpload, KillUpload, Handoff}
+
+// serverRound is the same where a store has a server.
+var serverRound = []Step{Handoff, ServerKill, ServerStop, LateUpload, Kill, Outage, KillUpload, Freeze, Handoff}
 
 // Planned is one step of a schedule.
 type Planned struct {

@@ -39,6 +39,9 @@ func (f *fleet) step(ctx context.Context, p Planned) error {
 	if err := sleep(ctx, p.After); err != nil {
 		return err
 	}
+	if p.Step.hitsServer() {
+		return f.hitServer(ctx, p)
+	}
 	owner, err := f.owner(ctx, p.Tenant)
 	if err != nil {
 		return err

@@ -31,6 +31,10 @@ type Counts struct {
 	Kills    int `json:"kills"`
 	Freezes  int `json:"freezes"`
 	Handoffs int `json:"handoffs"` // processes that were told to
+
+	// What was done to the servers of the stores.
+	ServerKills int `json:"server_kills"`
+	ServerStops int `json:"server_stops"`
 }
 
 func (r *run) count() Counts {
@@ -45,6 +49,10 @@ func (r *run) count() Counts {
 				c.Freezes++
 			case "term":
 				c.Handoffs++
+			case OpServerKill:
+				c.ServerKills++
+			case OpServerStop:
+				c.ServerStops++
 			}
 		case record.Ack:
 			if l.Duplicate {

@@ -16,6 +16,14 @@ import (
 // OpStuck is the Op of an action that says that the drill waited for something in vain.
 const OpStuck = "stuck"
 
+// The Ops of the actions upon the server of a store.
+const (
+	OpServerKill  = "server-kill"
+	OpServerStart = "server-start"
+	OpServerStop  = "server-stop"
+	OpServerCont  = "server-cont"
+)
+
 // Invariant is one line of the table.
 type Invariant struct {
 	Name string `json:"name"` // "I1" … "I6"

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/leasehold/leasehold/drill/engine"
 	"github.com/leasehold/leasehold/drill/history"
 	"github.com/leasehold/leasehold/drill/record"
 	"github.com/leasehold/leasehold/drill/replica"
@@ -23,16 +24,16 @@ const InfoName = "drill.json"
 
 // Info is what a run was to do.
 type Info struct {
-	Seed     uint64    `json:"seed"`
-	Replicas int       `json:"replicas"`
-	Tenants  []string  `json:"tenants"`
-	Break    string    `json:"break,omitempty"`
-	Schedule []string  `json:"schedule"`
-	Begun    time.Time `json:"begun"`
+	Seed     uint64   `json:"seed"`
+	Replicas int      `json:"replicas"`
+	Tenants  []string `json:"tenants"`
+	Break    string   `json:"break,omitempty"`
+	// Leases and Durable are the kinds of the stores.
+	Leases   engine.Kind `json:"leases"`
+	Durable  engine.Kind `json:"durable"`
+	Schedule []string    `json:"schedule"`
+	Begun    time.Time   `json:"begun"`
 }
-
-// slack is how much the lease store's times, which are whole ms, may be off.
-const slack = 2 * time.Millisecond
 
 // run is everything that a run has left behind.
 type run struct {
@@ -66,9 +67,13 @@ func load(ctx context.Context, root string) (*run, error) {
 	if r.lines, err = record.ReadDir(replica.RecordDir(root)); err != nil {
 		return nil, err
 	}
-	r.h = history.History{Slack: slack, Archive: true, Trails: map[messages.Key][]messages.LeaseEntry{},
+	r.h = history.History{Slack: r.info.Leases.Slack(), Archive: true, Trails: map[messages.Key][]messages.LeaseEntry{},
 		Objects: map[string]history.Object{}, Final: map[messages.Key]history.State{}}
-	if err := r.trails(ctx, root); err != nil {
+	trails := r.trails
+	if r.info.Leases.HasServer() {
+		trails = r.exportedTrails
+	}
+	if err := trails(ctx, root); err != nil {
 		return nil, err
 	}
 	// What was deleted first, so that what is there counts where both are.

@@ -42,7 +42,11 @@ func (v Verdict) Print(out io.Writer) error {
 		c.Intents, c.Acknowledged, c.Lost, c.Twice, c.Duplicates, c.Unknown)
 	fmt.Fprintf(&b, "refusals  %s\n", codes(c.Refused))
 	fmt.Fprintf(&b, "epochs    %d grants, %d ended gracefully, %d crashed; %d snapshots counted, %d objects deleted\n", c.Grants, c.Graceful, c.Crashed, c.Snapshots, c.Deleted)
-	fmt.Fprintf(&b, "faults    %d kills, %d freezes, %d processes told to hand off\n", c.Kills, c.Freezes, c.Handoffs)
+	fmt.Fprintf(&b, "faults    %d kills, %d freezes, %d processes told to hand off", c.Kills, c.Freezes, c.Handoffs)
+	if v.Leases.HasServer() || v.Durable.HasServer() {
+		fmt.Fprintf(&b, "; the servers of the stores: %d kills, %d stops", c.ServerKills, c.ServerStops)
+	}
+	fmt.Fprintln(&b)
 	gaps := make([]string, len(v.Gaps))
 	for i, g := range v.Gaps {
 		gaps[i] = fmt.Sprintf("t%d %v", i+1, g.Round(time.Millisecond))

@@ -12,11 +12,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/leasehold/leasehold/actors"
+	"github.com/leasehold/leasehold/drill/engine"
 	"github.com/leasehold/leasehold/drill/record"
 	"github.com/leasehold/leasehold/drill/replica"
 	"github.com/leasehold/leasehold/messages"
-	"github.com/leasehold/leasehold/stores/dir"
-	"github.com/leasehold/leasehold/stores/sqlite"
 )
 
 // Proc is the verifier's name in the records.
@@ -29,7 +28,7 @@ const (
 
 // TakeOver opens every tenant on a node of its own, with nothing broken, and records its events. A tenant
 // that cannot be opened is recorded as such, and is no error: Judge has its say about it.
-func TakeOver(ctx context.Context, root string, keys []messages.Key, print func(string, ...any)) (err error) {
+func TakeOver(ctx context.Context, root string, where engine.Stores, keys []messages.Key, print func(string, ...any)) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, takeoverLimit)
 	defer cancel()
 	log, err := record.Create(replica.RecordPath(root, Proc), Proc)
@@ -37,12 +36,12 @@ func TakeOver(ctx context.Context, root string, keys []messages.Key, print func(
 		return err
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
-	leases, err := sqlite.Open(ctx, sqlite.Config{Path: replica.LeasePath(root)})
+	leases, err := where.OpenLeases(ctx)
 	if err != nil {
-		return fmt.Errorf("open the lease file: %w", err)
+		return fmt.Errorf("open the lease store: %w", err)
 	}
 	defer func() { err = errors.Join(err, leases.Close()) }()
-	objects, err := dir.Open(ctx, dir.Config{Root: replica.DurableDir(root)})
+	objects, err := where.OpenDurable(ctx)
 	if err != nil {
 		return fmt.Errorf("open the durable store: %w", err)
 	}

@@ -1,0 +1,102 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/leasehold/leasehold/stores/s3/s3test"
+	"github.com/leasehold/leasehold/stores/storetest/servers"
+)
+
+// Server is a running server. Its methods are for one goroutine at a time.
+type Server struct {
+	Kind Kind
+	process
+}
+
+// process is what the drill does to a server.
+type process interface {
+	Start(ctx context.Context) error
+	Kill() error
+	Pause() error
+	Resume() error
+	Stop() error
+}
+
+// Servers are those that a run's stores need: none, one, or two.
+type Servers []*Server
+
+// Stop ends all of them.
+func (s Servers) Stop() error {
+	var errs []error
+	for _, server := range s {
+		errs = append(errs, server.Stop())
+	}
+	return errors.Join(errs...)
+}
+
+// Start starts the servers that stores of these kinds need, below a folder, and returns where the stores
+// are. A kind that needs none is where the caller's Stores say already. exe is the command line that calls
+// Serve; its arguments are appended. Without a server's programs the error is servers.ErrNotInstalled.
+func Start(ctx context.Context, s Stores, folder string, exe []string) (Stores, Servers, error) {
+	var running Servers
+	at := map[Kind]string{}
+	for _, store := range []*Store{&s.Leases, &s.Durable} {
+		if !store.Kind.HasServer() {
+			continue
+		}
+		if at[store.Kind] == "" { // one server may have both
+			server, address, err := start(ctx, store.Kind, filepath.Join(folder, string(store.Kind)), exe)
+			if server != nil {
+				running = append(running, server)
+			}
+			if err != nil {
+				return s, nil, errors.Join(fmt.Errorf("start the %s server: %w", store.Kind, err), running.Stop())
+			}
+			at[store.Kind] = address
+		}
+		store.At = at[store.Kind]
+	}
+	return s, running, nil
+}
+
+// start starts one server. If it fails after its process ran, it returns both the server and the error.
+func start(ctx context.Context, kind Kind, folder string, exe []string) (*Server, string, error) {
+	switch kind {
+	case Postgres:
+		s, err := servers.PostgreSQL(ctx)
+		if err != nil {
+			return nil, "", err
+		}
+		return &Server{kind, s}, s.DSN("", ""), nil
+	case MySQL:
+		s, err := servers.MariaDB(ctx)
+		if err != nil {
+			return nil, "", err
+		}
+		return &Server{kind, s}, s.DSN("", database), s.Exec(ctx, "", "CREATE DATABASE "+database)
+	case NATS:
+		c, err := newChild(ctx, exe, kind, folder)
+		if err != nil {
+			return nil, "", err
+		}
+		return &Server{kind, c}, "nats://" + c.address, nil
+	case S3:
+		c, err := newChild(ctx, exe, kind, folder)
+		if err != nil {
+			return nil, "", err
+		}
+		endpoint := "http://" + c.address
+		_, err = s3test.Client(endpoint).CreateBucket(ctx, &awss3.CreateBucketInput{Bucket: aws.String(s3test.Bucket)})
+		return &Server{kind, c}, endpoint, err
+	}
+	return nil, "", fmt.Errorf("%q has no server", kind)
+}
+
+// database is the one of the drill on a MariaDB server.
+const database = "drill"
