@@ -8,6 +8,7 @@
 //	node snapshots verify KEY     fetch and check every one of them
 //	node restore KEY --to FILE    write a verified copy of a ledger to a file
 //	node forget KEY               delete every copy of a tenant, for good
+//	node migrate                  create the schema of a lease store in PostgreSQL or MariaDB
 //	node version
 //
 // Every command takes --help; the tools take --json. Exit codes: 0 done, 1 failed, 2 wrong usage or
@@ -19,9 +20,9 @@ import (
 
 	"github.com/leasehold/leasehold/cmd/node/cli"
 	"github.com/leasehold/leasehold/cmd/node/daemon"
-	"github.com/leasehold/leasehold/cmd/node/storeurl"
+	"github.com/leasehold/leasehold/cmd/node/storeurl/engines"
 )
 
 func main() {
-	os.Exit(cli.Main(os.Args[1:], daemon.App{}, storeurl.Embedded()))
+	os.Exit(cli.Main(os.Args[1:], daemon.App{}, engines.Schemes()))
 }

@@ -22,12 +22,14 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/leasehold/leasehold/messages"
+	"github.com/leasehold/leasehold/stores/s3/s3test"
 )
 
 // binary is cmd/node, built once.
 var binary string
 
 func TestMain(m *testing.M) {
+	s3test.Main() // this process may be an S3 server of a test
 	folder, err := os.MkdirTemp("", "leasehold-node-test-")
 	if err != nil {
 		panic(err)
@@ -160,11 +162,17 @@ func (p *process) terminate() {
 // tool runs another command of the binary.
 func tool(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
+	return toolWith(t, nil, args...)
+}
+
+// toolWith is tool with an environment.
+func toolWith(t *testing.T, env []string, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	whole := command(t, args...)
 	cmd := exec.CommandContext(ctx, whole.Path, args...)
-	cmd.Env, cmd.Dir = whole.Env, whole.Dir
+	cmd.Env, cmd.Dir = append(whole.Env, env...), whole.Dir
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err := cmd.Run()

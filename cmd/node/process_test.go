@@ -214,7 +214,7 @@ func TestRun_RefusesToStart(t *testing.T) {
 		"no token, not loopback":   {[]string{"--listen=0.0.0.0:0"}, 2, "token_file"},
 		"planted":                  {[]string{"--planted=no-seal"}, 2, "unsafe_planted"},
 		"unknown planted":          {[]string{"--planted=no-such", "--unsafe-planted"}, 2, "no-such"},
-		"unknown scheme":           {[]string{"--leases=postgres://h/db"}, 2, `no lease store of the scheme "postgres"`},
+		"unknown scheme":           {[]string{"--leases=redis://h/db"}, 2, `no lease store of the scheme "redis"`},
 		"ttl out of range":         {[]string{"--ttl=1ms"}, 2, "ttl"},
 		"margin out of range":      {[]string{"--margin=20s"}, 2, "margin"},
 		"unknown flag":             {[]string{"--no-such-flag"}, 2, "unknown flag"},

@@ -45,18 +45,34 @@ func (c Common) AfterApply(env *Env) error {
 
 func (c Common) leases(ctx context.Context, env *Env) (storeurl.LeaseStore, error) {
 	where := c.WithDefaults().Leases
+	if err := named("--leases", env.Schemes.CheckLeases(where)); err != nil {
+		return nil, err
+	}
 	if err := exists(where, "lease"); err != nil {
 		return nil, err
 	}
-	return env.Schemes.OpenLeases(ctx, where)
+	return env.Schemes.OpenLeases(ctx, where, storeurl.Options{})
 }
 
 func (c Common) durable(ctx context.Context, env *Env) (storeurl.DurableStore, error) {
 	where := c.WithDefaults().Durable
+	if err := named("--durable", env.Schemes.CheckDurable(where)); err != nil {
+		return nil, err
+	}
 	if err := exists(where, "durable"); err != nil {
 		return nil, err
 	}
-	return env.Schemes.OpenDurable(ctx, where)
+	return env.Schemes.OpenDurable(ctx, where, storeurl.Options{})
+}
+
+// named says which flag an error is about.
+func named(flag string, err error) error {
+	if err == nil {
+		return nil
+	}
+	e := *messages.AsError(err)
+	e.Message = flag + ": " + e.Message
+	return &e
 }
 
 // exists refuses a file or folder that is not there, and an empty file: a binding would make a store of

@@ -23,9 +23,9 @@ func Example() {
 	check(err)
 	defer func() { check(os.RemoveAll(root)) }()
 	schemes := storeurl.Embedded()
-	leases, err := schemes.OpenLeases(ctx, "sqlite:"+filepath.Join(root, "leases.db"))
+	leases, err := schemes.OpenLeases(ctx, "sqlite:"+filepath.Join(root, "leases.db"), storeurl.Options{})
 	check(err)
-	durable, err := schemes.OpenDurable(ctx, "dir:"+filepath.Join(root, "durable"))
+	durable, err := schemes.OpenDurable(ctx, "dir:"+filepath.Join(root, "durable"), storeurl.Options{})
 	check(err)
 	key := messages.Key{Org: "acme", Tenant: "t-3129611eac9be1d5994a2b216b06ed27"}
 	_, err = leases.Acquire(ctx, key, "node-a#1", time.Minute)

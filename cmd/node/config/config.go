@@ -24,8 +24,8 @@ import (
 type Stores struct {
 	Config    string `help:"YAML file with the settings below, named as the flags are, with _ for -." placeholder:"FILE" yaml:"-"`
 	StateRoot string `default:"leasehold-data" help:"Folder of this node's local files. One node at a time may use it." placeholder:"DIR" yaml:"state_root"`
-	Leases    string `help:"Lease store, sqlite:PATH; default: leases.db in the state root. Nodes that work together share it." placeholder:"URL" yaml:"leases"`
-	Durable   string `help:"Durable store, dir:PATH; default: the folder durable in the state root. Nodes that work together share it." placeholder:"URL" yaml:"durable"`
+	Leases    string `help:"Lease store: sqlite:PATH, postgres://…, mysql://…, nats://… or s3://… (docs/operations.md has their forms); default: leases.db in the state root. Nodes that work together share it." placeholder:"URL" yaml:"leases"`
+	Durable   string `help:"Durable store: dir:PATH, nats://… or s3://…; default: the folder durable in the state root. Nodes that work together share it." placeholder:"URL" yaml:"durable"`
 }
 
 // WithDefaults fills in the stores that stand in the state root.
@@ -44,6 +44,7 @@ func (s Stores) WithDefaults() Stores {
 type Config struct {
 	Stores `embed:"" yaml:",inline"`
 
+	Migrate  bool   `help:"Create the schema of a postgres or mysql lease store if there is none; the account of the URL then owns it." yaml:"migrate"`
 	NodeName string `help:"Name of the node in owner ids; default: the host name." yaml:"node_name"`
 
 	Listen            string        `default:"127.0.0.1:7070" help:"Address of the HTTP API. Anything but loopback needs a token file." group:"http" yaml:"listen"`

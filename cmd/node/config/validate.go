@@ -15,7 +15,7 @@ import (
 )
 
 // Validate returns an error that names every setting at fault, by its name in the file. It opens
-// no store, and reads no file but the token file and the key files. Every error has
+// no store, and reads no file but the token file, the key files and those that the stores' URLs name. Every error has
 // CodeInvalidArgument or CodeOutOfRange.
 func (c Config) Validate(schemes storeurl.Schemes) error {
 	c = c.Effective()
@@ -23,6 +23,9 @@ func (c Config) Validate(schemes storeurl.Schemes) error {
 	v.listen(c)
 	v.store("leases", schemes.CheckLeases(c.Leases))
 	v.store("durable", schemes.CheckDurable(c.Durable))
+	if c.Migrate && schemes.CheckLeases(c.Leases) == nil {
+		v.store("migrate", schemes.CheckMigrate(c.Leases))
+	}
 	v.files(c)
 	v.lease(c)
 	for _, f := range c.positive() {

@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -105,12 +106,12 @@ func (d *daemon) start(ctx context.Context) (err error) {
 	if err := ledgeractor.LimitMemory(ctx, c.MaxSQLite); err != nil {
 		return err
 	}
-	leases, err := d.Schemes.OpenLeases(ctx, c.Leases)
+	leases, err := d.Schemes.OpenLeases(ctx, c.Leases, storeurl.Options{Migrate: c.Migrate, Log: d.Log})
 	if err != nil {
 		return fmt.Errorf("lease store %s: %w", storeurl.Redact(c.Leases), err)
 	}
 	d.closers = append(d.closers, leases)
-	durable, err := d.Schemes.OpenDurable(ctx, c.Durable)
+	durable, err := d.Schemes.OpenDurable(ctx, c.Durable, storeurl.Options{Log: d.Log})
 	if err != nil {
 		return fmt.Errorf("durable store %s: %w", storeurl.Redact(c.Durable), err)
 	}
@@ -206,7 +207,8 @@ func (d *daemon) close() error {
 			errs = append(errs, err)
 		}
 	}
-	for _, c := range d.closers {
+	// The stores last to first; the node, with its batches of renewals, has ended before.
+	for _, c := range slices.Backward(d.closers) {
 		errs = append(errs, c.Close())
 	}
 	return errors.Join(errs...)

@@ -2,16 +2,16 @@
 // "sqlite:/var/lib/leasehold/leases.db" or "dir:/srv/copies".
 //
 // A [Schemes] value says which schemes a binary knows; [Embedded] has the two that need nothing but
-// a file system. A binary that links other bindings adds theirs to the maps: there is no global
-// registry, so a program links exactly the clients that it names.
+// a file system, package engines the ones that reach servers too. There is no global registry: a
+// program that stays with Embedded links no client of any server, and one may add bindings of its own.
 package storeurl
 
 import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -33,51 +33,73 @@ type DurableStore interface {
 	io.Closer
 }
 
-// Schemes are the kinds of stores that a binary can open. Both maps go from a scheme to a function
-// that is given what follows the scheme and its colon.
+// Options are what a store is opened with beside its URL. The zero value is right for a node that finds
+// its store set up.
+type Options struct {
+	// Migrate creates the store's schema if there is none; see Scheme.Migrates.
+	Migrate bool
+	// Log takes what goes wrong on a store's connection apart from any operation; nil: nothing is logged.
+	Log *slog.Logger
+}
+
+// Scheme is one kind of store. Its functions are given what follows the scheme and its colon.
+type Scheme[S any] struct {
+	// Open opens the store. The caller closes it.
+	Open func(ctx context.Context, rest string, o Options) (S, error)
+	// Check returns why a URL can never work, as CodeInvalidArgument and without its secrets. It reaches
+	// for no store, but may read files that the URL names. nil: any rest will do.
+	Check func(rest string) error
+	// Migrates says that Open heeds Options.Migrate. The others are refused with it.
+	Migrates bool
+}
+
+// Schemes are the kinds of stores that a binary can open, by scheme.
 type Schemes struct {
-	Leases  map[string]func(ctx context.Context, rest string) (LeaseStore, error)
-	Durable map[string]func(ctx context.Context, rest string) (DurableStore, error)
+	Leases  map[string]Scheme[LeaseStore]
+	Durable map[string]Scheme[DurableStore]
 }
 
 // Embedded returns the schemes that need no server: "sqlite:PATH" for leases and "dir:PATH" for
 // durable copies. The caller may add to the maps.
 func Embedded() Schemes {
 	return Schemes{
-		Leases: map[string]func(context.Context, string) (LeaseStore, error){
-			"sqlite": func(ctx context.Context, path string) (LeaseStore, error) {
+		Leases: map[string]Scheme[LeaseStore]{
+			"sqlite": {Open: func(ctx context.Context, path string, _ Options) (LeaseStore, error) {
 				return sqlite.Open(ctx, sqlite.Config{Path: path})
-			},
+			}},
 		},
-		Durable: map[string]func(context.Context, string) (DurableStore, error){
-			"dir": func(ctx context.Context, path string) (DurableStore, error) {
+		Durable: map[string]Scheme[DurableStore]{
+			"dir": {Open: func(ctx context.Context, path string, _ Options) (DurableStore, error) {
 				return dir.Open(ctx, dir.Config{Root: path})
-			},
+			}},
 		},
 	}
 }
 
-// OpenLeases opens a lease store. An unknown scheme is CodeInvalidArgument; the other errors are
-// those of the binding.
-func (s Schemes) OpenLeases(ctx context.Context, storeURL string) (LeaseStore, error) {
-	open, rest, err := find(s.Leases, "lease", storeURL)
+// OpenLeases opens a lease store. What CheckLeases or CheckMigrate refuses is CodeInvalidArgument; the
+// other errors are those of the binding.
+func (s Schemes) OpenLeases(ctx context.Context, storeURL string, o Options) (LeaseStore, error) {
+	scheme, rest, err := find(s.Leases, "lease", storeURL)
 	if err != nil {
 		return nil, err
 	}
-	return open(ctx, rest)
+	if o.Migrate && !scheme.Migrates {
+		return nil, s.CheckMigrate(storeURL)
+	}
+	return scheme.Open(ctx, rest, o)
 }
 
-// OpenDurable opens a durable store, as OpenLeases does.
-func (s Schemes) OpenDurable(ctx context.Context, storeURL string) (DurableStore, error) {
-	open, rest, err := find(s.Durable, "durable", storeURL)
+// OpenDurable opens a durable store, as OpenLeases does. No durable store has a schema to create.
+func (s Schemes) OpenDurable(ctx context.Context, storeURL string, o Options) (DurableStore, error) {
+	scheme, rest, err := find(s.Durable, "durable", storeURL)
 	if err != nil {
 		return nil, err
 	}
-	return open(ctx, rest)
+	return scheme.Open(ctx, rest, o)
 }
 
-// CheckLeases returns the error that OpenLeases would have for a URL that can never work. It touches
-// nothing. CheckDurable does the same for durable stores.
+// CheckLeases returns the error that OpenLeases would have for a URL that can never work. It reaches for
+// no store. CheckDurable does the same for durable stores.
 func (s Schemes) CheckLeases(storeURL string) error {
 	_, _, err := find(s.Leases, "lease", storeURL)
 	return err
@@ -89,52 +111,35 @@ func (s Schemes) CheckDurable(storeURL string) error {
 	return err
 }
 
-func find[F any](known map[string]F, kind, storeURL string) (open F, rest string, err error) {
-	scheme, rest, ok := strings.Cut(storeURL, ":")
+// CheckMigrate returns why a lease store cannot be opened with Options.Migrate.
+func (s Schemes) CheckMigrate(storeURL string) error {
+	scheme, _, err := find(s.Leases, "lease", storeURL)
+	if err == nil && !scheme.Migrates {
+		name, _, _ := strings.Cut(storeURL, ":")
+		err = invalid("a lease store of the scheme %q has no schema to create: it is ready as it is", name)
+	}
+	return err
+}
+
+func find[S any](known map[string]Scheme[S], kind, storeURL string) (scheme Scheme[S], rest string, err error) {
+	name, rest, ok := strings.Cut(storeURL, ":")
 	names := strings.Join(slices.Sorted(maps.Keys(known)), ", ")
 	if !ok {
-		return open, "", invalid("%q is not a %s store: it must be SCHEME:REST with one of the schemes %s", Redact(storeURL), kind, names)
+		return scheme, "", invalid("%q is not a %s store: it must be SCHEME:REST with one of the schemes %s", Redact(storeURL), kind, names)
 	}
-	open, ok = known[scheme]
+	scheme, ok = known[name]
 	if !ok {
-		return open, "", invalid("this binary has no %s store of the scheme %q; it has: %s", kind, scheme, names)
+		return scheme, "", invalid("this binary has no %s store of the scheme %q; it has: %s", kind, name, names)
 	}
 	if rest == "" {
-		return open, "", invalid("the %s store %q names no place after its scheme", kind, storeURL)
+		return scheme, "", invalid("the %s store %q names no place after its scheme", kind, storeURL)
 	}
-	return open, rest, nil
+	if scheme.Check != nil {
+		err = scheme.Check(rest)
+	}
+	return scheme, rest, err
 }
 
 func invalid(format string, args ...any) error {
 	return &messages.Error{Code: messages.CodeInvalidArgument, Message: fmt.Sprintf(format, args...)}
-}
-
-// secretParams are the query parameters that drivers take credentials in.
-var secretParams = []string{"password", "pass", "passwd", "secret", "token", "key", "access_key", "secret_key", "sslpassword"}
-
-// Redact returns a store's URL without the secrets that a URL can carry: the password before an @,
-// and query parameters that are named like one.
-func Redact(storeURL string) string {
-	if !strings.ContainsAny(storeURL, "@?") {
-		return storeURL
-	}
-	u, err := url.Parse(storeURL)
-	if err != nil {
-		scheme, _, _ := strings.Cut(storeURL, ":")
-		return scheme + ":xxxxx"
-	}
-	if u.User == nil && strings.Contains(storeURL, "@") {
-		// A form of its own, such as user:password@tcp(host)/name.
-		scheme, rest, _ := strings.Cut(storeURL, ":")
-		_, host, _ := strings.Cut(rest, "@")
-		return scheme + ":xxxxx@" + host
-	}
-	values := u.Query()
-	for name := range values {
-		if slices.Contains(secretParams, strings.ToLower(name)) {
-			values.Set(name, "xxxxx")
-		}
-	}
-	u.RawQuery = values.Encode()
-	return u.Redacted()
 }

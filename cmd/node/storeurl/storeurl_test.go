@@ -20,9 +20,9 @@ func Example() {
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
 	schemes := storeurl.Embedded()
-	leases, err := schemes.OpenLeases(context.Background(), "sqlite:"+filepath.Join(folder, "leases.db"))
+	leases, err := schemes.OpenLeases(context.Background(), "sqlite:"+filepath.Join(folder, "leases.db"), storeurl.Options{})
 	fmt.Println(leases != nil, err)
-	_, err = schemes.OpenLeases(context.Background(), "redis://host")
+	_, err = schemes.OpenLeases(context.Background(), "redis://host", storeurl.Options{})
 	fmt.Println(err)
 	fmt.Println(leases.Close())
 	// Output:
@@ -36,12 +36,12 @@ func TestSchemes_RefuseWhatCanNeverWorkAndTouchNothing(t *testing.T) {
 	schemes := storeurl.Embedded()
 	for _, bad := range []string{"", "sqlite", "sqlite:", "dir:" + folder + "/x", "SQLITE:" + folder + "/x", folder + "/x"} {
 		require.ErrorIs(t, schemes.CheckLeases(bad), messages.ErrInvalidArgument, bad)
-		_, err := schemes.OpenLeases(t.Context(), bad)
+		_, err := schemes.OpenLeases(t.Context(), bad, storeurl.Options{})
 		require.ErrorIs(t, err, messages.ErrInvalidArgument, bad)
 	}
 	for _, bad := range []string{"", "dir", "dir:", "sqlite:" + folder + "/x", "s3://bucket"} {
 		require.ErrorIs(t, schemes.CheckDurable(bad), messages.ErrInvalidArgument, bad)
-		_, err := schemes.OpenDurable(t.Context(), bad)
+		_, err := schemes.OpenDurable(t.Context(), bad, storeurl.Options{})
 		require.ErrorIs(t, err, messages.ErrInvalidArgument, bad)
 	}
 	entries, err := os.ReadDir(folder)
@@ -53,14 +53,33 @@ func TestSchemes_RefuseWhatCanNeverWorkAndTouchNothing(t *testing.T) {
 func TestSchemes_TakeMore(t *testing.T) {
 	schemes := storeurl.Embedded()
 	var asked string
-	schemes.Durable["s3"] = func(_ context.Context, rest string) (storeurl.DurableStore, error) {
+	schemes.Durable["s3"] = storeurl.Scheme[storeurl.DurableStore]{Open: func(_ context.Context, rest string, _ storeurl.Options) (storeurl.DurableStore, error) {
 		asked = rest
 		return nil, messages.ErrUnavailable
-	}
-	_, err := schemes.OpenDurable(t.Context(), "s3://bucket/path")
+	}}
+	_, err := schemes.OpenDurable(t.Context(), "s3://bucket/path", storeurl.Options{})
 	require.ErrorIs(t, err, messages.ErrUnavailable)
 	require.Equal(t, "//bucket/path", asked)
 	require.Error(t, storeurl.Embedded().CheckDurable("s3://bucket"))
+}
+
+// Only a store that has a schema is migrated: elsewhere the flag would be a promise that nobody keeps.
+func TestSchemes_RefuseToMigrateWhatHasNoSchema(t *testing.T) {
+	schemes := storeurl.Embedded()
+	file := filepath.Join(t.TempDir(), "leases.db")
+	require.ErrorIs(t, schemes.CheckMigrate("sqlite:"+file), messages.ErrInvalidArgument)
+	_, err := schemes.OpenLeases(t.Context(), "sqlite:"+file, storeurl.Options{Migrate: true})
+	require.ErrorIs(t, err, messages.ErrInvalidArgument)
+	require.NoFileExists(t, file)
+	var migrated bool
+	schemes.Leases["own"] = storeurl.Scheme[storeurl.LeaseStore]{Migrates: true, Open: func(_ context.Context, _ string, o storeurl.Options) (storeurl.LeaseStore, error) {
+		migrated = o.Migrate
+		return nil, messages.ErrUnavailable
+	}}
+	require.NoError(t, schemes.CheckMigrate("own:x"))
+	_, err = schemes.OpenLeases(t.Context(), "own:x", storeurl.Options{Migrate: true})
+	require.ErrorIs(t, err, messages.ErrUnavailable)
+	require.True(t, migrated)
 }
 
 func TestRedact_LeavesNoSecret(t *testing.T) {
@@ -73,6 +92,15 @@ func TestRedact_LeavesNoSecret(t *testing.T) {
 		"s3://bucket/path?secret_key=hunter2&region=eu":     "s3://bucket/path?region=eu&secret_key=xxxxx",
 		"nats://host?TOKEN=hunter2":                         "nats://host?TOKEN=xxxxx",
 		"postgres://a:hunter2%zz@db":                        "postgres:xxxxx",
+		"postgres://a:x#hunter2@db/leases":                  "postgres:xxxxx",
+		"postgres://a:hunter2@h1:5432,h2:5432/leases":       "postgres://a:xxxxx@h1:5432,h2:5432/leases",
+		"mysql://a:hunter2@db/leases?tls=true":              "mysql://a:xxxxx@db/leases?tls=true",
+		"mysql:a:p@hunter2@tcp(db)/leases":                  "mysql:xxxxx@tcp(db)/leases",
+		"mysql:a@tcp(db)/leases?password=hunter2":           "mysql:xxxxx",
+		"nats://hunter2@host":                               "nats://xxxxx@host",
+		"s3://hunter2@bucket":                               "s3://xxxxx@bucket",
+		"nats://u@host?password_file=/run/secret":           "nats://xxxxx@host?password_file=%2Frun%2Fsecret",
+		"sqlite:/var/lib/who@host?.db":                      "sqlite:/var/lib/who@host?.db",
 	} {
 		got := storeurl.Redact(in)
 		require.Equal(t, out, got)
