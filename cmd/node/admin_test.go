@@ -186,6 +186,15 @@ func TestAdmin_WrongUsage(t *testing.T) {
 	p := run(t, root)
 	p.terminate()
 	state := "--state-root=" + root
+	for _, args := range [][]string{
+		{"migrate", "--leases=sqlite:" + filepath.Join(root, "leases.db")}, {"migrate", "--leases=nats://h"},
+		{"lease", "show", "--leases=nats://h"}, {"lease", "history", keyOne, "--leases=redis://h"},
+	} {
+		require.Contains(t, failed(t, 2, messages.CodeInvalidArgument, args...).Message, "--leases: ")
+	}
+	e := failed(t, 2, messages.CodeInvalidArgument, "snapshots", "verify", keyOne, "--durable=s3://u:hunter2@bucket", state)
+	require.Contains(t, e.Message, "--durable: ")
+	require.NotContains(t, e.Message, "hunter2")
 	for _, command := range [][]string{{"lease", "show"}, {"lease", "history"}, {"snapshots", "list"}, {"snapshots", "verify"}, {"restore", "--to=x"}, {"forget"}} {
 		for _, key := range []string{"acme", "acme/t-1", "Acme/" + tenantOne, "acme/" + tenantOne + "/x", "../" + tenantOne, "acme/" + tenantOne + "\n"} {
 			failed(t, 2, messages.CodeInvalidID, append(command, key, state)...)

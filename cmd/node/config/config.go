@@ -24,8 +24,8 @@ import (
 type Stores struct {
 	Config    string `help:"YAML file with the settings below, named as the flags are, with _ for -." placeholder:"FILE" yaml:"-"`
 	StateRoot string `default:"leasehold-data" help:"Folder of this node's local files. One node at a time may use it." placeholder:"DIR" yaml:"state_root"`
-	Leases    string `help:"Lease store: sqlite:PATH, postgres://…, mysql://…, nats://… or s3://… (docs/operations.md has their forms); default: leases.db in the state root. Nodes that work together share it." placeholder:"URL" yaml:"leases"`
-	Durable   string `help:"Durable store: dir:PATH, nats://… or s3://…; default: the folder durable in the state root. Nodes that work together share it." placeholder:"URL" yaml:"durable"`
+	Leases    string `help:"Lease store: sqlite:PATH, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, nats://HOST:PORT?sync=always or s3://BUCKET/PREFIX (docs/operations.md has their parameters); default: leases.db in the state root. Nodes that work together share it." placeholder:"URL" yaml:"leases"`
+	Durable   string `help:"Durable store: dir:PATH, nats://HOST:PORT?sync=always or s3://BUCKET/PREFIX; default: the folder durable in the state root. Nodes that work together share it." placeholder:"URL" yaml:"durable"`
 }
 
 // WithDefaults fills in the stores that stand in the state root.

@@ -28,8 +28,8 @@ func Redact(storeURL string) string {
 	if scheme == "sqlite" || scheme == "dir" || !strings.ContainsAny(storeURL, "@?") {
 		return storeURL // a path may have such characters
 	}
-	u, err := url.Parse(storeURL)
-	if err != nil || u.Fragment != "" {
+	u, err := Parse(storeURL)
+	if err != nil {
 		// A password with a # or a % of its own: nothing can be told apart.
 		return scheme + ":" + redacted
 	}

@@ -82,6 +82,21 @@ func TestSchemes_RefuseToMigrateWhatHasNoSchema(t *testing.T) {
 	require.True(t, migrated)
 }
 
+func TestParse_TakesSeveralHosts(t *testing.T) {
+	for in, hosts := range map[string]string{
+		"nats://a,b:1,c": "a,b:1,c", "nats://u:p@a:1,b:2?x=1": "a:1,b:2", "postgres://u@[::1]:1,b/db": "[::1]:1,b", "postgres:///db": "", "dir:x": "",
+	} {
+		u, err := storeurl.Parse(in)
+		require.NoError(t, err, in)
+		require.Equal(t, hosts, u.Host)
+	}
+	for _, bad := range []string{"nats://a:hunter2,b", "nats://u:hunter2#@h", "nats://u:hunter2%zz@h", "x:y#hunter2", "://hunter2"} {
+		_, err := storeurl.Parse(bad)
+		require.Error(t, err, bad)
+		require.NotContains(t, err.Error(), "hunter2")
+	}
+}
+
 func TestRedact_LeavesNoSecret(t *testing.T) {
 	for in, out := range map[string]string{
 		"sqlite:/var/lib/leases.db":                         "sqlite:/var/lib/leases.db",
@@ -97,6 +112,7 @@ func TestRedact_LeavesNoSecret(t *testing.T) {
 		"mysql://a:hunter2@db/leases?tls=true":              "mysql://a:xxxxx@db/leases?tls=true",
 		"mysql:a:p@hunter2@tcp(db)/leases":                  "mysql:xxxxx@tcp(db)/leases",
 		"mysql:a@tcp(db)/leases?password=hunter2":           "mysql:xxxxx",
+		"nats://a:hunter2@h1,h2:4222,h3?sync=always":        "nats://a:xxxxx@h1,h2:4222,h3?sync=always",
 		"nats://hunter2@host":                               "nats://xxxxx@host",
 		"s3://hunter2@bucket":                               "s3://xxxxx@bucket",
 		"nats://u@host?password_file=/run/secret":           "nats://xxxxx@host?password_file=%2Frun%2Fsecret",

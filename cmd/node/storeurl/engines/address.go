@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/leasehold/leasehold/cmd/node/storeurl"
 	"github.com/leasehold/leasehold/messages"
 )
 
@@ -21,15 +22,15 @@ type address struct {
 	err    error
 }
 
-// parse reads what follows a scheme. The parser's own errors are not passed on: they quote passwords.
+// parse reads what follows a scheme.
 func parse(scheme, rest string) *address {
 	a := &address{URL: &url.URL{}, params: url.Values{}}
-	u, err := url.Parse(scheme + ":" + rest)
+	u, err := storeurl.Parse(scheme + ":" + rest)
 	switch {
 	case !strings.HasPrefix(rest, "//"):
 		a.fail("a %s store is named %s://…", scheme, scheme)
-	case err != nil || u.Fragment != "":
-		a.fail("the URL of a %s store cannot be read: in a user, a password or a value, write special characters as %%XX", scheme)
+	case err != nil:
+		a.fail("the URL of a %s store cannot be read: %v", scheme, err)
 	default:
 		a.URL = u
 		if a.params, err = url.ParseQuery(u.RawQuery); err != nil {

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// clients are the clients of servers, by what their import paths hold.
+var clients = []string{"nats-io/", "aws/aws-sdk-go", "jackc/pgx", "go-sql-driver/", "versity/"}
+
+func linked(t *testing.T, pkg string) (found []string) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", pkg).Output()
+	require.NoError(t, err)
+	for _, client := range clients {
+		if strings.Contains(string(out), client) {
+			found = append(found, client)
+		}
+	}
+	return found
+}
+
+// A program on the embedded stores links no client of any server, and neither does one that has the whole
+// node binary in it. The node itself has the clients, but no server: those are for tests.
+func TestLinksNoClientOfAServer(t *testing.T) {
+	require.Empty(t, linked(t, "."))
+	require.Empty(t, linked(t, "../booking"))
+	require.Equal(t, []string{"nats-io/", "aws/aws-sdk-go", "jackc/pgx", "go-sql-driver/"}, linked(t, "../../cmd/node"))
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "../../cmd/node").Output()
+	require.NoError(t, err)
+	require.NotContains(t, string(out), "nats-io/nats-server")
+}
