@@ -103,7 +103,7 @@ func (c *child) Kill() error {
 	return err
 }
 
-// Pause freezes the process: its port still accepts, and nothing answers.
+// Pause freezes the process, a little after it returns: its port still accepts, and nothing answers.
 func (c *child) Pause() error { return c.signal(syscall.SIGSTOP) }
 
 // Resume ends Pause.

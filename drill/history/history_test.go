@@ -200,6 +200,17 @@ func TestEveryRuleIsJudged(t *testing.T) {
 }
 
 // TestD6_DeclaredLimit: what an owner without a clock acknowledges is not held against it.
+// A process that was killed before it could record that an object had landed has broken nothing.
+func TestS1_ALandingThatNobodySawIsNoFinding(t *testing.T) {
+	for _, name := range []string{key.ManifestName(2, 1), key.ImageName(2, 1)} {
+		h := sound(t)
+		o := h.Objects[name]
+		o.By, o.At = "", time.Time{}
+		h.Objects[name] = o
+		require.Empty(t, h.Check(t.Context()))
+	}
+}
+
 func TestD6_DeclaredLimit(t *testing.T) {
 	h := sound(t)
 	h.Writes[2].Answered = at(31)

@@ -52,16 +52,13 @@ func Parse(data string) (Config, error) {
 	if _, err := planted.Parse(c.Planted); err != nil {
 		return c, err
 	}
-	if err := c.Stores.Validate(); err != nil {
-		return c, err
-	}
 	if c.LeaseStore != "" && c.LeaseStore != StoreNoCompareAndSet {
 		return c, fmt.Errorf("unknown lease store %q", c.LeaseStore)
 	}
 	if c.Dir == "" || c.Node == "" || c.Start < 1 || c.Writers < 1 || c.Pace < 0 || len(c.Tenants) == 0 {
 		return c, fmt.Errorf("the configuration of a replica is not complete: %+v", c)
 	}
-	return c, nil
+	return c, c.Stores.Validate()
 }
 
 // Proc names this start of the replica: "r1.3".

@@ -85,7 +85,7 @@ func newDrill(ctx context.Context, opts Options, where engine.Stores, begun time
 	if broken.Name != "" { // each of its steps once
 		duration = 0
 		for _, s := range only {
-			duration += s.cost()
+			duration += s.Cost()
 		}
 	}
 	d := &drill{opts: opts}

@@ -100,7 +100,7 @@ func Schedule(seed uint64, tenants int, duration time.Duration, only []Step) []P
 		if cost := costs[s]; cost <= left {
 			steps, left = append(steps, s), left-cost
 		}
-		if i >= len(candidates)-1 && left < slices.MinFunc(candidates, cheaper).cost() {
+		if i >= len(candidates)-1 && left < slices.MinFunc(candidates, cheaper).Cost() {
 			break
 		}
 	}
@@ -115,6 +115,7 @@ func Schedule(seed uint64, tenants int, duration time.Duration, only []Step) []P
 	return plan
 }
 
-func (s Step) cost() time.Duration { return costs[s] }
+// Cost is about how long a step takes.
+func (s Step) Cost() time.Duration { return costs[s] }
 
-func cheaper(a, b Step) int { return int(a.cost() - b.cost()) }
+func cheaper(a, b Step) int { return int(a.Cost() - b.Cost()) }

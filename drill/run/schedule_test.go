@@ -35,11 +35,11 @@ func TestScheduleFitsAndHoldsEveryStep(t *testing.T) {
 				require.Contains(t, costs, p.Step)
 				require.Less(t, p.Tenant, 3)
 				require.GreaterOrEqual(t, p.Tenant, 0)
-				cost += p.Step.cost()
+				cost += p.Step.Cost()
 				hit[p.Step] = true
 			}
 			require.True(t, hit[Handoff], "without one, I5 has nothing to say")
-			require.LessOrEqual(t, cost, max(duration, Handoff.cost()))
+			require.LessOrEqual(t, cost, max(duration, Handoff.Cost()))
 			if duration >= 10*time.Second {
 				require.True(t, hit[Freeze] && hit[Kill])
 			}
@@ -52,11 +52,24 @@ func TestScheduleFitsAndHoldsEveryStep(t *testing.T) {
 	}
 }
 
+// With a server, the default duration holds both of its steps, and every kind of death of a replica but one.
+func TestScheduleWithAServerHoldsItsSteps(t *testing.T) {
+	for seed := range uint64(50) {
+		hit := map[Step]bool{}
+		for _, p := range Schedule(seed, 3, 18*time.Second, serverRound) {
+			hit[p.Step] = true
+		}
+		for _, s := range []Step{Handoff, ServerKill, ServerStop, LateUpload, Kill, Outage, KillUpload} {
+			require.True(t, hit[s], "%s", s)
+		}
+	}
+}
+
 func TestScheduleOfGivenStepsHoldsEachOfThem(t *testing.T) {
 	for _, b := range Breaks {
 		var duration time.Duration
 		for _, s := range b.Steps {
-			duration += s.cost()
+			duration += s.Cost()
 		}
 		var steps []Step
 		for _, p := range Schedule(7, 2, duration, b.Steps) {
@@ -97,17 +110,21 @@ func TestOptionsAreValidated(t *testing.T) {
 	full := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(full, "file"), nil, 0o600))
 	for name, change := range map[string]func(*Options){
-		"replicas":  func(o *Options) { o.Replicas = 1 },
-		"tenants":   func(o *Options) { o.Tenants = 0 },
-		"writers":   func(o *Options) { o.Writers = 0 },
-		"pace":      func(o *Options) { o.Pace = -1 },
-		"duration":  func(o *Options) { o.Duration = -1 },
-		"no folder": func(o *Options) { o.Dir = "" },
-		"full":      func(o *Options) { o.Dir = full },
-		"a file":    func(o *Options) { o.Dir = filepath.Join(full, "file") },
-		"no exe":    func(o *Options) { o.Exe = nil },
-		"break":     func(o *Options) { o.Break = "no-such-part" },
-		"step":      func(o *Options) { o.Only = []Step{"dance"} },
+		"replicas":          func(o *Options) { o.Replicas = 1 },
+		"tenants":           func(o *Options) { o.Tenants = 0 },
+		"writers":           func(o *Options) { o.Writers = 0 },
+		"pace":              func(o *Options) { o.Pace = -1 },
+		"duration":          func(o *Options) { o.Duration = -1 },
+		"no folder":         func(o *Options) { o.Dir = "" },
+		"full":              func(o *Options) { o.Dir = full },
+		"a file":            func(o *Options) { o.Dir = filepath.Join(full, "file") },
+		"no exe":            func(o *Options) { o.Exe = nil },
+		"break":             func(o *Options) { o.Break = "no-such-part" },
+		"step":              func(o *Options) { o.Only = []Step{"dance"} },
+		"no server to kill": func(o *Options) { o.Only = []Step{ServerKill} },
+		"leases":            func(o *Options) { o.Leases = "dir" },
+		"durable":           func(o *Options) { o.Durable = "postgres" },
+		"no command":        func(o *Options) { o.Leases = "nats" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			bad := good

@@ -31,7 +31,7 @@ const wakesWithout = 400 * time.Millisecond
 // step does one step of the schedule.
 func (f *fleet) step(ctx context.Context, p Planned) error {
 	if p.Step == Watch {
-		return sleep(ctx, p.After+Watch.cost())
+		return sleep(ctx, p.After+Watch.Cost())
 	}
 	if err := f.settled(ctx, p.Tenant); err != nil {
 		return err
