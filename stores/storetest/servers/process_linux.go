@@ -40,6 +40,17 @@ func (s *Server) launch() error {
 	return nil
 }
 
+// ended reports whether a process is gone, or is one that nobody has waited for yet: it holds nothing any more. The
+// first process of a container, which inherits what a killed server leaves, may take its time, or never do it.
+func ended(pid int) bool {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return true
+	}
+	text := string(data)
+	return strings.HasPrefix(text[strings.LastIndexByte(text, ')')+1:], " Z")
+}
+
 // descendants returns the processes that pid has started, and those that they have.
 func descendants(pid int) []int {
 	children := map[int][]int{}

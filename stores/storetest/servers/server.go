@@ -128,7 +128,7 @@ func (s *Server) end(sig syscall.Signal) error {
 	s.cmd = nil
 	for _, pid := range family {
 		for range 1000 {
-			if syscall.Kill(pid, 0) != nil {
+			if ended(pid) {
 				break
 			}
 			_ = pause(context.Background(), 5*time.Millisecond)
