@@ -5,13 +5,15 @@
 //	go run ./drill run --seed 7 --replicas 12 --tenants 24 --duration 1m
 //	go run ./drill run --break newest-object    with a broken part: it must be found, exit code 1
 //	go run ./drill run --break all              each in turn; exit code 0 if every one was found
+//	go run ./drill run --leases postgres        the leases on a server of the drill's own, which is hurt as well
+//	go run ./drill run --leases nats --durable s3
 //	go run ./drill run --dir /tmp/d             keeps the run's folder
 //	go run ./drill verify /tmp/d                judges it again, from its files alone
 //
 // # What it does
 //
 // Each replica (package replica) is an operating system process with a node of its own. All share one
-// lease file and one durable directory, and contend for every tenant. While a replica owns one, it
+// lease store and one durable store, by default a file and a directory, and contend for every tenant. While a replica owns one, it
 // writes numbered events, half of them with idempotency keys, some of them through a command, and now
 // and then the same one twice. Snapshots are cut every 120 ms; the store takes 40 ms for an image. The lease
 // lives for 1,500 ms, with a margin of 400 ms, and is renewed every 300 ms. Each process records
@@ -29,9 +31,22 @@
 //	late-upload  SIGSTOP while an image is on its way; the successor is killed before its first snapshot; then
 //	             the first one wakes up and its upload lands
 //
+// With --leases nats, postgres, mysql or s3, and with --durable nats or s3 (in any combination, also with sqlite and dir), the
+// drill starts private servers on the loopback interface (package engine), and the schedule has two more steps:
+//
+//	server-kill  SIGKILL to the server with all its processes, and a new start 300 ms later
+//	server-stop  SIGSTOP for 1,800 ms, past every lease, and SIGCONT: every holder fences itself meanwhile, and what
+//	             was sent before is carried out when nobody waits for it any more
+//
+// After each of them every tenant must take writes again and be copied. Where there are two servers, the seed says
+// which one is hit. The servers have the clock of this machine: a drill cannot show what a store's clock that runs
+// differently would do (the lease stores' own tests do). PostgreSQL and MariaDB must be installed, and are started on Linux only;
+// NATS and S3 (versitygw) are linked in.
+//
 // In the end every node hands off, and a verifier (package verify) with nothing broken takes every tenant over
 // and judges: from the records, the lease store's audit trail, and every object that ever landed
-// (what retention deletes is archived first).
+// (what retention deletes is archived first). What was on a server is copied into the run's folder before that
+// ends: drill verify needs no server.
 //
 // # How to read the table
 //

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,16 +16,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/leasehold/leasehold/drill/replica"
 )
 
 func alive(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 
-// TestAKilledDrillTakesItsReplicasAlong: also those that are stopped, which nothing but the kernel can end.
-func TestAKilledDrillTakesItsReplicasAlong(t *testing.T) {
+// TestAKilledDrillTakesItsProcessesAlong: also those that are stopped, which nothing but the kernel can end, and the
+// server of its leases.
+func TestAKilledDrillTakesItsProcessesAlong(t *testing.T) {
 	exe, err := os.Executable()
 	require.NoError(t, err)
 	dir := filepath.Join(t.TempDir(), "run")
-	drill := exec.Command(exe, "run", "--dir", dir, "--replicas", "3", "--break", "no-self-fence") // its schedule is one freeze
+	drill := exec.Command(exe, "run", "--dir", dir, "--replicas", "3", "--leases", "nats", "--break", "no-self-fence") // its schedule is one freeze
 	out, err := drill.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, drill.Start())
@@ -34,7 +38,9 @@ func TestAKilledDrillTakesItsReplicasAlong(t *testing.T) {
 	}
 	require.True(t, stopped)
 	var ends []int
-	for _, pid := range startedPIDs(t, dir) {
+	pids := append(startedPIDs(t, dir), serverPIDs(t, dir)...)
+	require.Len(t, pids, 4)
+	for _, pid := range pids {
 		fd, err := unix.PidfdOpen(pid, 0)
 		require.NoError(t, err)
 		defer unix.Close(fd)
@@ -44,8 +50,24 @@ func TestAKilledDrillTakesItsReplicasAlong(t *testing.T) {
 	require.NoError(t, drill.Process.Kill())
 	require.Error(t, drill.Wait())
 	for _, fd := range ends {
-		require.True(t, ended(t, fd, 10*time.Second), "a replica outlives its drill")
+		require.True(t, ended(t, fd, 10*time.Second), "a process outlives its drill")
 	}
+}
+
+// serverPIDs returns the ids of the servers that run below a drill's folder.
+func serverPIDs(t *testing.T, dir string) (pids []int) {
+	paths, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	require.NoError(t, err)
+	for _, path := range paths {
+		line, err := os.ReadFile(path)
+		if err != nil || !strings.Contains(string(line), replica.ServersDir(dir)) {
+			continue // it has ended meanwhile, or is another's
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		require.NoError(t, err)
+		pids = append(pids, pid)
+	}
+	return pids
 }
 
 // ended waits for the end of a process.

@@ -104,7 +104,13 @@ func TestSmallObjectsAreRecordedWithWhatTheySay(t *testing.T) {
 }
 
 func TestWhatIsDeletedIsArchived(t *testing.T) {
+	t.Run("by a link", func(t *testing.T) { testArchive(t, false) })
+	t.Run("by a copy", func(t *testing.T) { testArchive(t, true) })
+}
+
+func testArchive(t *testing.T, remote bool) {
 	s, root, lines := newDurable(t)
+	s.remote = remote
 	names := []string{key.ImageName(1, 1), key.ImageName(1, 2), key.ImageName(2, 1)}
 	for _, name := range names {
 		_, err := s.PutIfAbsent(t.Context(), name, []byte(name))
@@ -136,6 +142,9 @@ func TestWhatIsDeletedIsArchived(t *testing.T) {
 		}
 	}
 	require.Equal(t, names[:2], recorded)
+	entries, err := os.ReadDir(ArchiveDir(root))
+	require.NoError(t, err)
+	require.Len(t, entries, 1, "the organization's folder, and no temporary file")
 }
 
 func TestLeaseCallsAreHeldAndRecorded(t *testing.T) {
