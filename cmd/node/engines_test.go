@@ -3,10 +3,12 @@ package main_test
 import (
 	"context"
 	"encoding/json"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -234,4 +236,28 @@ func TestRun_AnEngineThatIsNotThere(t *testing.T) {
 			require.Less(t, time.Since(begun), 30*time.Second)
 		})
 	}
+}
+
+// A server that takes connections and never answers: SIGTERM does not have to wait for it.
+func TestRun_SIGTERMWhileAStoreIsOpened(t *testing.T) {
+	t.Parallel()
+	silent, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, silent.Close()) }()
+	cmd := command(t, "run", "--listen=127.0.0.1:0", "--state-root="+t.TempDir(),
+		"--leases=s3://bucket?path_style=true&endpoint="+url.QueryEscape("http://"+silent.Addr().String()))
+	cmd.Env = append(cmd.Env, "AWS_ACCESS_KEY_ID=x", "AWS_SECRET_ACCESS_KEY="+password)
+	stderr := &syncBuffer{}
+	cmd.Stderr = stderr
+	require.NoError(t, cmd.Start())
+	conn, err := silent.Accept() // it is being opened
+	require.NoError(t, err)
+	begun := time.Now()
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	require.Error(t, cmd.Wait())
+	require.Equal(t, 1, cmd.ProcessState.ExitCode(), stderr)
+	require.Contains(t, stderr.String(), "stopped before the node was ready")
+	require.NotContains(t, stderr.String(), password)
+	require.Less(t, time.Since(begun), 10*time.Second, "a request may take 15 s, and is tried four times")
+	require.NoError(t, conn.Close())
 }

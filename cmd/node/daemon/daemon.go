@@ -72,7 +72,8 @@ func Run(ctx context.Context, o Options) (err error) {
 	o.Config = o.Config.Effective()
 	d := &daemon{Options: o}
 	defer func() { err = errors.Join(err, d.close()) }()
-	if err := d.start(ctx); err != nil {
+	asked, err := d.startUnlessAsked(ctx)
+	if err != nil {
 		return err
 	}
 	served := make(chan error, 1)
@@ -80,6 +81,9 @@ func Run(ctx context.Context, o Options) (err error) {
 	address := "http://" + d.listener.Addr().String()
 	d.Log.Info("listening", "address", address, "auth", o.Config.TokenFile != "")
 	_, _ = fmt.Fprintln(o.Stdout, "listening", address) // the log has it too
+	if asked {
+		return d.stop()
+	}
 	select {
 	case err := <-served: // never without an error
 		return errors.Join(fmt.Errorf("http server: %w", err), d.node.Abort())
@@ -87,6 +91,29 @@ func Run(ctx context.Context, o Options) (err error) {
 	case <-o.Signals:
 	}
 	return d.stop()
+}
+
+// startUnlessAsked starts the node. A signal ends it meanwhile, too: a store may take long to answer. asked
+// says that there was one.
+func (d *daemon) startUnlessAsked(ctx context.Context) (asked bool, err error) {
+	starting, cancel := context.WithCancel(ctx)
+	defer cancel() // what was started does not depend on it
+	started, signalled := make(chan struct{}), make(chan bool, 1)
+	go func() {
+		select {
+		case <-d.Signals:
+			cancel()
+			signalled <- true
+		case <-started:
+			signalled <- false
+		}
+	}()
+	err = d.start(starting)
+	close(started)
+	if asked = <-signalled; asked && err != nil {
+		err = fmt.Errorf("stopped before the node was ready: %w", err)
+	}
+	return asked, err
 }
 
 func (d *daemon) start(ctx context.Context) (err error) {
