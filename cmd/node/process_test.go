@@ -148,7 +148,7 @@ func stuck(t *testing.T, args ...string) *process {
 
 func TestRun_AnswersWhileItDrainsAndEndsInTime(t *testing.T) {
 	t.Parallel()
-	p := stuck(t, "--shutdown-timeout=1s")
+	p := stuck(t, "--shutdown-timeout=5s")
 	// New requests are told, the process is alive, and can be looked at.
 	r := p.post(path(number(2))+"/events", `{"kind":"a"}`)
 	require.Equal(t, "draining", string(r.code()), "%v", r.err)
