@@ -1,11 +1,14 @@
 # Leasehold. `make help` lists the targets.
 GO      ?= go
 PKGS    := ./...
+# The bindings of servers have a target of their own: `test` needs nothing but Go and a C compiler, and is quick.
+ENGINES := ./stores/nats/... ./stores/postgres/... ./stores/mysql/... ./stores/s3/... ./stores/storetest/servers/...
+CORE     = $(filter-out $(shell $(GO) list $(ENGINES)),$(shell $(GO) list $(PKGS)))
 # The simulation has a line of its own in `test`: without the race detector it is four times faster.
 FUZZTIME ?= 10s
 SOAK     ?= 5000
 
-.PHONY: help run test drill bench lint fuzz soak
+.PHONY: help run test engines drill bench lint fuzz soak
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -14,7 +17,10 @@ run: ## start a node on the embedded defaults (127.0.0.1:7070, ./leasehold-data)
 
 test: lint ## vet, linters, 20 hours of simulated fleet life, every test under the race detector
 	$(GO) test -timeout 15m ./drill/sim
-	$(GO) test -race -timeout 15m $(PKGS)
+	$(GO) test -race -timeout 15m $(CORE)
+
+engines: ## the stores on real servers: NATS and S3 (embedded), PostgreSQL and MariaDB (if installed)
+	$(GO) test -race -timeout 15m $(ENGINES)
 
 lint: ## gofmt, vet, staticcheck (pinned in go.mod)
 	@out=$$(gofmt -l .); if [ -n "$$out" ]; then echo "not gofmt'ed:"; echo "$$out"; exit 1; fi

@@ -184,9 +184,10 @@ func requireCode(t testing.TB, err error, codes ...messages.Code) {
 // hold occupies the actor with application code until the returned function is called.
 func (l *ledger) hold() (release func()) {
 	begun, gate, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	go func() {
+	// Counted before anything else is, or the next taking would take it for one of its own.
+	l.taking(1, func() {
 		done <- l.Run(context.Background(), func(*ledgeractor.Tx) error { close(begun); <-gate; return nil })
-	}()
+	})
 	<-begun
 	var once sync.Once
 	return func() {
