@@ -4,7 +4,6 @@ PKGS    := ./...
 # The bindings of servers have a target of their own: `test` needs nothing but Go and a C compiler, and is quick.
 ENGINES := ./stores/nats/... ./stores/postgres/... ./stores/mysql/... ./stores/s3/... ./stores/storetest/servers/...
 CORE     = $(filter-out $(shell $(GO) list $(ENGINES)),$(shell $(GO) list $(PKGS)))
-# The simulation has a line of its own in `test`: without the race detector it is four times faster.
 FUZZTIME ?= 10s
 SOAK     ?= 5000
 
@@ -15,6 +14,8 @@ help: ## list the targets
 run: ## start a node on the embedded defaults (127.0.0.1:7070, ./leasehold-data)
 	$(GO) run ./cmd/node run
 
+# The simulation runs twice: in full without the race detector, which makes it four times slower, and
+# in part with it.
 test: lint ## vet, linters, 20 hours of simulated fleet life, every test under the race detector
 	$(GO) test -timeout 15m ./drill/sim
 	$(GO) test -race -timeout 15m $(CORE)
