@@ -157,11 +157,8 @@ func (t *Tenant) Append(ctx context.Context, event messages.Event) (messages.App
 }
 
 // AppendAll appends up to messages.MaxBatchEvents events, all or none.
-func (t *Tenant) AppendAll(ctx context.Context, events []messages.Event) (out []messages.Appended, err error) {
-	err = t.use(ctx, "append", func(ctx context.Context, l *ledgeractor.Handle) error {
-		out, err = l.Append(ctx, events)
-		return err
-	})
+func (t *Tenant) AppendAll(ctx context.Context, events []messages.Event) ([]messages.Appended, error) {
+	out, _, err := t.AppendAt(ctx, events)
 	return out, err
 }
 
@@ -185,13 +182,8 @@ func (n *Node) untilItStops(ctx context.Context) (context.Context, func()) {
 
 // Call runs a registered command at the owner, in one transaction. CodeNotFound: no such command;
 // CodeCommandFailed: it returned an error.
-func (t *Tenant) Call(ctx context.Context, command string, in json.RawMessage) (out json.RawMessage, err error) {
-	err = t.use(ctx, "call", func(ctx context.Context, l *ledgeractor.Handle) error {
-		ctx, done := t.node.untilItStops(ctx)
-		defer done()
-		out, err = l.Call(ctx, command, in)
-		return err
-	})
+func (t *Tenant) Call(ctx context.Context, command string, in json.RawMessage) (json.RawMessage, error) {
+	out, _, err := t.CallAt(ctx, command, in)
 	return out, err
 }
 

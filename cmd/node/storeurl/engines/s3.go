@@ -33,12 +33,16 @@ type s3Objects struct {
 
 var _ stores.LeaseLister = s3Leases{}
 
-func openS3Leases(ctx context.Context, rest string, _ storeurl.Options) (storeurl.LeaseStore, error) {
+func openBucket(ctx context.Context, rest string) (*s3.Bucket, error) {
 	cfg, err := s3Config(rest)
 	if err != nil {
 		return nil, err
 	}
-	bucket, err := s3.Open(ctx, cfg)
+	return s3.Open(ctx, cfg)
+}
+
+func openS3Leases(ctx context.Context, rest string, _ storeurl.Options) (storeurl.LeaseStore, error) {
+	bucket, err := openBucket(ctx, rest)
 	if err != nil {
 		return nil, err
 	}
@@ -50,11 +54,7 @@ func openS3Leases(ctx context.Context, rest string, _ storeurl.Options) (storeur
 }
 
 func openS3Objects(ctx context.Context, rest string, _ storeurl.Options) (storeurl.DurableStore, error) {
-	cfg, err := s3Config(rest)
-	if err != nil {
-		return nil, err
-	}
-	bucket, err := s3.Open(ctx, cfg)
+	bucket, err := openBucket(ctx, rest)
 	if err != nil {
 		return nil, err
 	}
