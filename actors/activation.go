@@ -17,6 +17,7 @@ const (
 	reasonEvicted   = "evicted"
 	reasonRequested = "requested"
 	reasonShutdown  = "shutdown"
+	reasonMoved     = "moved"
 )
 
 // activation is one life of a tenant actor. The tenant writes it, callers read it: the fields are
@@ -28,6 +29,8 @@ type activation struct {
 
 	ledger   atomic.Pointer[ledgeractor.Handle] // nil until the tenant serves
 	epoch    atomic.Uint64
+	base     atomic.Int64           // the last seq that this epoch began with
+	next     atomic.Pointer[string] // the owner that the newest drain hands the tenant to; "": nobody was named
 	serving  atomic.Bool
 	passing  atomic.Bool                    // the newest drain is for a reason that callers are not told
 	corrupt  atomic.Pointer[messages.Error] // why the open failed, if a copy was at fault

@@ -61,6 +61,7 @@ func (t *tenant) handOff(m handoff) {
 		m.reply <- t.act.closed()
 		return
 	}
+	t.act.next.Store(&m.next)
 	t.startDrain(m.ctx, m.reason, m.reply)
 }
 

@@ -82,7 +82,12 @@ func (t *Tenant) Key() messages.Key { return t.key }
 const passingPoll = 50 * time.Millisecond
 
 // use runs op on the tenant's ledger, opening the tenant if need be.
-func (t *Tenant) use(ctx context.Context, name string, op func(context.Context, *ledgeractor.Handle) error) (err error) {
+func (t *Tenant) use(ctx context.Context, name string, op func(context.Context, *ledgeractor.Handle) error) error {
+	return t.serve(ctx, name, func(ctx context.Context, act *activation) error { return op(ctx, act.ledger.Load()) })
+}
+
+// serve runs op on an activation that serves, within the bounds of requests.
+func (t *Tenant) serve(ctx context.Context, name string, op func(context.Context, *activation) error) (err error) {
 	n := t.node
 	begun := n.cfg.Now()
 	defer func() { n.metrics.request(name, n.cfg.Now().Sub(begun), err) }()
@@ -134,7 +139,7 @@ func (a *activation) turnedAway(err error) bool {
 	return e.Code == messages.CodeClosed || (e.Code == messages.CodeDraining && a.passing.Load())
 }
 
-func (a *activation) run(ctx context.Context, op func(context.Context, *ledgeractor.Handle) error) error {
+func (a *activation) run(ctx context.Context, op func(context.Context, *activation) error) error {
 	if a.inFlight.Add(1) > int64(a.node.cfg.MaxTenantRequests) {
 		a.inFlight.Add(-1)
 		return &messages.Error{Code: messages.CodeOverloaded, Key: a.key.String(), RetryAfter: 100 * time.Millisecond,
@@ -142,7 +147,7 @@ func (a *activation) run(ctx context.Context, op func(context.Context, *ledgerac
 	}
 	defer a.inFlight.Add(-1)
 	a.used.Store(a.node.sinceStart())
-	return op(ctx, a.ledger.Load())
+	return a.naming(op(ctx, a))
 }
 
 // Append appends one event and returns its seq. An idempotency key that is there already returns

@@ -201,6 +201,7 @@ func (t *tenant) ledgerOpened(m ledgeractor.Opened) {
 		return
 	}
 	t.lastSeq = m.LastSeq
+	t.act.base.Store(m.LastSeq)
 	t.act.used.Store(t.node.sinceStart()) // an open may take longer than IdleAfter
 	t.setState(StateServing)
 	t.emit(messages.Lifecycle{Kind: messages.LifecycleServing, Events: m.Events, LastSeq: m.LastSeq})

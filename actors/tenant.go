@@ -18,6 +18,7 @@ type (
 	handoff     struct {
 		ctx    context.Context
 		reason string
+		next   string // the owner that is to take the tenant over; "": nobody in particular
 		reply  chan error
 	}
 	abandon struct{ reply chan error }
@@ -358,8 +359,8 @@ func (t *tenant) await(m await) {
 }
 
 func (t *tenant) drainingError() error {
-	return &messages.Error{Code: messages.CodeDraining, Key: t.key.String(), Epoch: t.granted.Epoch, RetryAfter: 100 * time.Millisecond,
-		Message: "the tenant is being handed off"}
+	return t.act.naming(&messages.Error{Code: messages.CodeDraining, Key: t.key.String(), Epoch: t.granted.Epoch, RetryAfter: 100 * time.Millisecond,
+		Message: "the tenant is being handed off"})
 }
 
 func (t *tenant) status() Status {

@@ -15,15 +15,9 @@ import (
 	"github.com/leasehold/leasehold/messages"
 )
 
-// Result is what a query found. It survives JSON: a value is nil, int64, float64, bool, string,
-// []byte (base64 in JSON) or time.Time. Text that is not valid UTF-8 is given as []byte, infinities
-// as the strings "Infinity" and "-Infinity"; SQLite stores NaN as NULL.
-type Result struct {
-	Columns []string `json:"columns"`
-	Rows    [][]any  `json:"rows"`
-	// Truncated says that there were more rows than the limits allow.
-	Truncated bool `json:"truncated,omitempty"`
-}
+// Result is what a query found. Text that is not valid UTF-8 is given as []byte, infinities as the strings
+// "Infinity" and "-Infinity"; SQLite stores NaN as NULL.
+type Result = messages.Result
 
 // read runs f on a read-only connection, between two looks at the fence.
 func (h *Handle) read(ctx context.Context, f func(ctx context.Context, raw *sqlite3.SQLiteConn) error) error {

@@ -25,7 +25,8 @@ const (
 	CodeDraining         Code = "draining"          // the tenant is being handed off, or the node is shutting down
 	CodeOverloaded       Code = "overloaded"        // too many requests; RetryAfter says when to try again
 	CodeClosed           Code = "closed"            // the object that was used is closed
-	CodeNotOwner         Code = "not_owner"         // the node that was asked does not serve this tenant
+	CodeNotOwner         Code = "not_owner"         // the node that was asked does not serve this tenant; Owner, if there, is who does, or should
+	CodeHistoryLost      Code = "history_lost"      // the caller has seen events that a crash has taken (the declared loss); nothing was done
 	CodeCorrupt          Code = "corrupt"           // a durable or local copy failed its verification; Object names it
 	CodeLineageAhead     Code = "lineage_ahead"     // the durable store knows an epoch at or above the granted one
 	CodeReadOnly         Code = "read_only"         // a statement that is not a plain read where only reads are allowed
@@ -64,6 +65,7 @@ var (
 	ErrOverloaded       = &Error{Code: CodeOverloaded}
 	ErrClosed           = &Error{Code: CodeClosed}
 	ErrNotOwner         = &Error{Code: CodeNotOwner}
+	ErrHistoryLost      = &Error{Code: CodeHistoryLost}
 	ErrCorrupt          = &Error{Code: CodeCorrupt}
 	ErrLineageAhead     = &Error{Code: CodeLineageAhead}
 	ErrReadOnly         = &Error{Code: CodeReadOnly}
@@ -93,8 +95,8 @@ type Error struct {
 	Cause Code `json:"cause,omitempty"`
 	// Key is "<org>/<tenant>" where the failure concerns one tenant.
 	Key string `json:"key,omitempty"`
-	// Owner and Epoch name the current holder with CodeHeld, CodeLost and CodeNotOwner, and the
-	// epoch that was fenced with CodeFenced.
+	// Owner and Epoch name the current holder with CodeHeld, CodeLost and CodeNotOwner (there also who
+	// should become it), the next owner with CodeDraining, and the epoch that was fenced with CodeFenced.
 	Owner string `json:"owner,omitempty"`
 	Epoch uint64 `json:"epoch,omitempty"`
 	// Lease is the current record with CodeHeld.

@@ -53,7 +53,7 @@ func TestD13_AnErrorSurvivesTheWire(t *testing.T) {
 
 func sentinels() []error {
 	return []error{messages.ErrInvalidID, messages.ErrInvalidArgument, messages.ErrOutOfRange, messages.ErrHeld, messages.ErrLost, messages.ErrUnavailable,
-		messages.ErrFenced, messages.ErrUnknownOutcome, messages.ErrDraining, messages.ErrOverloaded, messages.ErrClosed, messages.ErrNotOwner,
+		messages.ErrFenced, messages.ErrUnknownOutcome, messages.ErrDraining, messages.ErrOverloaded, messages.ErrClosed, messages.ErrNotOwner, messages.ErrHistoryLost,
 		messages.ErrCorrupt, messages.ErrLineageAhead, messages.ErrReadOnly, messages.ErrTooLarge, messages.ErrNotFound, messages.ErrDeadlineExceeded,
 		messages.ErrCanceled, messages.ErrPanic, messages.ErrCommandFailed, messages.ErrSQL, messages.ErrStorage, messages.ErrUnauthorized, messages.ErrInternal,
 		context.DeadlineExceeded, context.Canceled, &messages.Error{Code: messages.CodeFenced, Reason: messages.ReasonLeaseLost}}
@@ -87,7 +87,7 @@ func TestD13_WhatAnErrorIs(t *testing.T) {
 			}
 		}
 	}
-	require.Len(t, seen, 25)
+	require.Len(t, seen, 26)
 }
 
 func TestAsErrorTypesEverything(t *testing.T) {

@@ -1,0 +1,113 @@
+package actors
+
+import (
+	"context"
+
+	"github.com/leasehold/leasehold/messages"
+)
+
+// Do carries out a request that came over the wire, on this node. A tenant that is not open is opened,
+// or refused: see messages.Request.Opens. The reply names the owner, the epoch and the last seq that it comes
+// from; its Error has the codes that the methods of Tenant return, and:
+//
+//   - CodeHistoryLost: the caller has seen events that this epoch did not begin with
+//   - CodeNotOwner: the caller has seen a later epoch than this node's, or the tenant is not open here
+//
+// The deadline is the earlier one of ctx and of the request.
+func (n *Node) Do(ctx context.Context, req *messages.Request) *messages.Reply {
+	reply := &messages.Reply{Owner: n.owner}
+	if err := req.Validate(); err != nil {
+		reply.Error = messages.AsError(err)
+		return reply
+	}
+	if req.TimeoutMS > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, req.Timeout())
+		defer cancel()
+	}
+	t := &Tenant{node: n, key: req.Key}
+	var err error
+	switch {
+	case !req.Opens() && !n.Has(req.Key):
+		err = notHere(req.Key)
+	case req.Action == messages.ActionSnapshot || !req.Opens():
+		err = t.doOrder(ctx, req, reply)
+	default:
+		err = t.doLedger(ctx, req, reply)
+	}
+	reply.Error = messages.AsError(err)
+	return reply
+}
+
+// doLedger carries out what goes to the ledger.
+func (t *Tenant) doLedger(ctx context.Context, req *messages.Request, reply *messages.Reply) error {
+	return t.serve(ctx, string(req.Action), func(ctx context.Context, act *activation) (err error) {
+		l := act.ledger.Load()
+		if err := act.reveals(req.Seen, l.Status().LastSeq, reply); err != nil {
+			return err
+		}
+		switch req.Action {
+		case messages.ActionAppend:
+			reply.Appended, err = l.Append(ctx, req.Events)
+			// No more than these: whoever is told a seq will be told when it is lost.
+			for _, done := range reply.Appended {
+				reply.Seq = max(reply.Seq, done.Seq)
+			}
+			return err
+		case messages.ActionCall:
+			ctx, done := t.node.untilItStops(ctx)
+			defer done()
+			reply.Output, err = l.Call(ctx, req.Command, req.Input)
+		case messages.ActionQuery:
+			args := make([]any, len(req.Args))
+			for i, raw := range req.Args {
+				if args[i], err = messages.DecodeArgument(raw); err != nil {
+					return err
+				}
+			}
+			reply.Result, err = l.Query(ctx, req.SQL, args...)
+		case messages.ActionEvents:
+			reply.Events, reply.More, err = l.Events(ctx, req.After, req.Limit)
+		}
+		// Read after the work: what the work has seen is not newer.
+		reply.Seq = l.Status().LastSeq
+		return err
+	})
+}
+
+// doOrder carries out what goes to the tenant actor.
+func (t *Tenant) doOrder(ctx context.Context, req *messages.Request, reply *messages.Reply) error {
+	if act, ok := t.node.active.Load(t.key); ok {
+		reply.Epoch = act.(*activation).epoch.Load()
+	}
+	switch req.Action {
+	case messages.ActionSnapshot:
+		manifest, err := t.Snapshot(ctx)
+		if err != nil {
+			return err
+		}
+		reply.Manifest, reply.Epoch, reply.Seq = &manifest, manifest.Epoch, manifest.LastSeq
+		return nil
+	case messages.ActionHandoff:
+		return t.Handoff(ctx)
+	case messages.ActionAbandon:
+		return t.Abandon(ctx)
+	default:
+		return t.Forget(ctx)
+	}
+}
+
+// reveals fills in the state that a reply comes from, and refuses a caller who has seen one that it is not
+// a later stage of.
+func (a *activation) reveals(seen messages.Seen, lastSeq int64, reply *messages.Reply) error {
+	epoch := a.epoch.Load()
+	reply.Epoch, reply.Seq = epoch, lastSeq
+	switch {
+	case epoch < seen.Epoch:
+		return &messages.Error{Code: messages.CodeNotOwner, Key: a.key.String(), Epoch: epoch, Message: "the caller has seen a later epoch"}
+	case epoch > seen.Epoch && a.base.Load() < seen.Seq, epoch == seen.Epoch && lastSeq < seen.Seq:
+		return &messages.Error{Code: messages.CodeHistoryLost, Key: a.key.String(), Epoch: epoch,
+			Message: "a crash has taken events that the caller has seen: the declared loss; nothing was done"}
+	}
+	return nil
+}

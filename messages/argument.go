@@ -1,0 +1,70 @@
+package messages
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+)
+
+// blob is how bytes are written as an argument: JSON has none.
+type blob struct {
+	Base64 *[]byte `json:"base64"`
+}
+
+// EncodeArgument writes the value of a placeholder of a statement as JSON: nil, booleans, integers, floats,
+// strings, []byte (as {"base64": "…"}), and what marshals to one of these. Anything else is CodeInvalidArgument.
+func EncodeArgument(v any) (json.RawMessage, error) {
+	if b, ok := v.([]byte); ok {
+		v = blob{&b}
+	}
+	switch f := v.(type) {
+	case float64:
+		if math.IsNaN(f) || math.IsInf(f, 0) {
+			return nil, &Error{Code: CodeInvalidArgument, Message: "an argument is not a finite number"}
+		}
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return nil, &Error{Code: CodeInvalidArgument, Message: fmt.Sprintf("an argument of type %T cannot be sent", v), Err: err}
+	}
+	if _, err := DecodeArgument(text); err != nil {
+		return nil, err
+	}
+	return text, nil
+}
+
+// DecodeArgument reads what EncodeArgument wrote: nil, bool, int64, float64, string or []byte. Anything
+// else is CodeInvalidArgument.
+func DecodeArgument(raw json.RawMessage) (any, error) {
+	var value any
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if err := d.Decode(&value); err != nil {
+		return nil, &Error{Code: CodeInvalidArgument, Message: "an argument is not JSON", Err: err}
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, &Error{Code: CodeInvalidArgument, Message: "something follows an argument"}
+	}
+	switch v := value.(type) {
+	case nil, bool, string:
+		return v, nil
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n, nil
+		}
+		if f, err := v.Float64(); err == nil {
+			return f, nil
+		}
+		return nil, &Error{Code: CodeInvalidArgument, Message: "an argument is a number that SQLite cannot hold"}
+	case map[string]any:
+		var b blob
+		d := json.NewDecoder(bytes.NewReader(raw))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&b); err == nil && b.Base64 != nil {
+			return *b.Base64, nil
+		}
+	}
+	return nil, &Error{Code: CodeInvalidArgument, Message: `an argument must be null, a boolean, a number, a string or {"base64": "…"}`}
+}

@@ -1,0 +1,168 @@
+package messages
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// WireVersion is the version of Request and Reply. A node refuses a request of another one.
+const WireVersion = 1
+
+// Action names what a Request asks for.
+type Action string
+
+// The actions. Appends, calls, reads and snapshots open a tenant that is not open; the other three do
+// not: they are refused with CodeNotOwner.
+const (
+	ActionAppend   Action = "append"
+	ActionCall     Action = "call"
+	ActionQuery    Action = "query"
+	ActionEvents   Action = "events"
+	ActionSnapshot Action = "snapshot"
+	ActionHandoff  Action = "handoff"
+	ActionAbandon  Action = "abandon"
+	ActionForget   Action = "forget"
+)
+
+// Seen is the state of a tenant that a caller has seen: the epoch, and the seq of the last event by then.
+// The zero value has seen nothing.
+type Seen struct {
+	Epoch uint64 `json:"epoch"`
+	Seq   int64  `json:"seq"`
+}
+
+// Before reports whether s is an older state than t.
+func (s Seen) Before(t Seen) bool {
+	return s.Epoch < t.Epoch || (s.Epoch == t.Epoch && s.Seq < t.Seq)
+}
+
+// Request is one request to a tenant, as it travels between clients and nodes.
+type Request struct {
+	Version int    `json:"v"`
+	Action  Action `json:"action"`
+	Key     Key    `json:"key"`
+	// TimeoutMS is how much time the caller's deadline left when the request was sent, in ms. It is a
+	// duration because the clocks of two machines differ.
+	TimeoutMS int64 `json:"timeout_ms"`
+	// Seen is what the caller has seen. No older state answers, and nothing is done on one.
+	Seen Seen `json:"seen,omitzero"`
+	// Avoid names the owners (node incarnations) that did not answer this caller a moment ago.
+	Avoid []string `json:"avoid,omitempty"`
+
+	Events  []Event           `json:"events,omitempty"`   // ActionAppend
+	Command string            `json:"command,omitempty"`  // ActionCall
+	IdemKey string            `json:"idem_key,omitempty"` // ActionCall: the command runs once for this key
+	Input   json.RawMessage   `json:"input,omitempty"`    // ActionCall
+	SQL     string            `json:"sql,omitempty"`      // ActionQuery
+	Args    []json.RawMessage `json:"args,omitempty"`     // ActionQuery; see EncodeArgument
+	After   int64             `json:"after,omitempty"`    // ActionEvents: only later ones
+	Limit   int               `json:"limit,omitempty"`    // ActionEvents: at most so many; 0: the node's limit
+}
+
+// Repeatable reports whether the request may be sent again after a failure that leaves open whether it
+// was carried out: a read, a snapshot, a command with an idempotency key, or an append of which every event has
+// one.
+func (r *Request) Repeatable() bool {
+	switch r.Action {
+	case ActionQuery, ActionEvents, ActionSnapshot:
+		return true
+	case ActionCall:
+		return r.IdemKey != ""
+	case ActionAppend:
+		for _, e := range r.Events {
+			if e.IdemKey == "" {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// Opens reports whether the request opens a tenant that is not open.
+func (r *Request) Opens() bool {
+	switch r.Action {
+	case ActionHandoff, ActionAbandon, ActionForget:
+		return false
+	}
+	return true
+}
+
+// Timeout is TimeoutMS as a duration.
+func (r *Request) Timeout() time.Duration { return time.Duration(r.TimeoutMS) * time.Millisecond }
+
+// Validate returns a typed error for a request that no node would carry out: CodeInvalidID,
+// CodeInvalidArgument or CodeTooLarge.
+func (r *Request) Validate() error {
+	if r.Version != WireVersion {
+		return &Error{Code: CodeInvalidArgument, Message: "the request has another version of the protocol than this node"}
+	}
+	if err := r.Key.Validate(); err != nil {
+		return err
+	}
+	invalid := func(why string) error {
+		return &Error{Code: CodeInvalidArgument, Key: r.Key.String(), Message: why}
+	}
+	switch r.Action {
+	case ActionAppend:
+		switch {
+		case len(r.Events) == 0:
+			return invalid("there are no events to append")
+		case len(r.Events) > MaxBatchEvents:
+			return &Error{Code: CodeTooLarge, Key: r.Key.String(), Message: "too many events in one append"}
+		}
+		for _, e := range r.Events {
+			if err := e.Validate(); err != nil {
+				return err
+			}
+		}
+	case ActionCall:
+		if r.Command == "" {
+			return invalid("the request names no command")
+		}
+	case ActionQuery:
+		if r.SQL == "" {
+			return invalid("sql is empty")
+		}
+	case ActionEvents:
+		if r.After < 0 || r.Limit < 0 {
+			return invalid("after and limit must not be negative")
+		}
+	case ActionSnapshot, ActionHandoff, ActionAbandon, ActionForget:
+	default:
+		return invalid("unknown action")
+	}
+	return nil
+}
+
+// Reply answers a Request. Owner, Epoch and Seq name the state that it comes from: the fencing token,
+// and the last event by then. They are there with an Error too, where it came from an open tenant.
+type Reply struct {
+	Owner string `json:"owner,omitempty"`
+	Epoch uint64 `json:"epoch,omitempty"`
+	Seq   int64  `json:"seq,omitempty"`
+	Error *Error `json:"error,omitempty"`
+
+	Appended  []Appended      `json:"appended,omitempty"`  // ActionAppend, in the order of the request
+	Output    json.RawMessage `json:"output,omitempty"`    // ActionCall
+	Duplicate bool            `json:"duplicate,omitempty"` // ActionCall: the idempotency key was there already
+	Result    *Result         `json:"result,omitempty"`    // ActionQuery
+	Events    []StoredEvent   `json:"events,omitempty"`    // ActionEvents
+	More      bool            `json:"more,omitempty"`      // ActionEvents: there are more
+	Manifest  *Manifest       `json:"manifest,omitempty"`  // ActionSnapshot
+}
+
+// Seen is the state that the reply comes from.
+func (r *Reply) Seen() Seen { return Seen{Epoch: r.Epoch, Seq: r.Seq} }
+
+// Refuse returns a Reply that is an error.
+func Refuse(err error) *Reply { return &Reply{Error: AsError(err)} }
+
+// Result is what a query returns. In Go, a value is nil, int64, float64, string, []byte (base64 in
+// JSON), bool or time.Time.
+type Result struct {
+	Columns []string `json:"columns"`
+	Rows    [][]any  `json:"rows"`
+	// Truncated says that there were more rows than the limits allow.
+	Truncated bool `json:"truncated,omitempty"`
+}
