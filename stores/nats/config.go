@@ -2,17 +2,15 @@ package nats
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"log/slog"
-	"os"
 	"regexp"
 	"time"
 
 	natsgo "github.com/nats-io/nats.go"
 
 	"github.com/leasehold/leasehold/messages"
+	"github.com/leasehold/leasehold/stores/nats/natsconn"
 )
 
 // Config says which NATS servers to use and how. URL or Conn is needed, and SyncAlways or
@@ -113,12 +111,20 @@ func (cfg Config) withDefaults() (Config, error) {
 	case !cfg.SyncAlways && (!cfg.SeparateHosts || cfg.Replicas == 1):
 		return cfg, invalid("an acknowledged write must survive a power cut: run the servers with `sync_interval: always` and set SyncAlways, " +
 			"or use 3 replicas on hosts that do not fail together and set SeparateHosts")
-	case (cfg.CertFile == "") != (cfg.KeyFile == ""):
-		return cfg, invalid("a client certificate needs its key, and a key its certificate")
 	case cfg.Timeout < 0 || cfg.KeepEntries < 1 || cfg.ChunkBytes < 0 || cfg.OrphanAge < minOrphanAge:
 		return cfg, invalid("limits must not be negative, at least one entry is kept, and OrphanAge is at least 1 h")
 	}
-	return cfg, nil
+	if cfg.Conn != nil {
+		return cfg, nil
+	}
+	return cfg, cfg.connection().Validate()
+}
+
+// connection is how the servers of a Config are connected to. However long an operation may take, a server
+// that does not let the client in within 5 s is passed over for the next one.
+func (cfg Config) connection() natsconn.Config {
+	return natsconn.Config{URL: cfg.URL, CredsFile: cfg.CredsFile, NKeyFile: cfg.NKeyFile, CAFile: cfg.CAFile, CertFile: cfg.CertFile,
+		KeyFile: cfg.KeyFile, Options: cfg.Options, Timeout: min(cfg.Timeout, defaultTimeout), Log: cfg.Log}
 }
 
 // connect opens the connection that the Config describes. owned says that the store has to close it.
@@ -126,28 +132,8 @@ func (cfg Config) connect(ctx context.Context) (nc *natsgo.Conn, owned bool, err
 	if cfg.Conn != nil {
 		return cfg.Conn, false, checkVersion(cfg.Conn)
 	}
-	timeout := cfg.Timeout
-	if deadline, ok := ctx.Deadline(); ok {
-		timeout = min(timeout, time.Until(deadline))
-	}
-	opts := []natsgo.Option{
-		natsgo.Name("leasehold"),
-		natsgo.ErrorHandler(func(_ *natsgo.Conn, _ *natsgo.Subscription, err error) { cfg.Log.Warn("NATS connection", "err", err) }),
-		natsgo.Timeout(max(timeout, time.Millisecond)),
-		natsgo.MaxReconnects(-1),
-		natsgo.ReconnectWait(50 * time.Millisecond),
-		natsgo.ReconnectJitter(50*time.Millisecond, 200*time.Millisecond),
-		natsgo.ReconnectBufSize(-1), // an operation fails at once rather than being sent when nobody waits for it
-		natsgo.PingInterval(5 * time.Second),
-		natsgo.MaxPingsOutstanding(2),
-	}
-	security, err := cfg.security()
-	if err != nil {
+	if nc, err = cfg.connection().Connect(ctx); err != nil {
 		return nil, false, err
-	}
-	nc, err = natsgo.Connect(cfg.URL, append(append(opts, security...), cfg.Options...)...)
-	if err != nil {
-		return nil, false, &messages.Error{Code: messages.CodeUnavailable, Message: "cannot connect to NATS", Err: err}
 	}
 	if err := checkVersion(nc); err != nil {
 		nc.Close()
@@ -171,47 +157,4 @@ func checkVersion(nc *natsgo.Conn) error {
 		return invalid(fmt.Sprintf("the NATS server has version %s; needed is %d.%d or newer", text, oldestMajor, oldestMinor))
 	}
 	return nil
-}
-
-// security returns the options of authentication and TLS. Files that cannot be used are CodeInvalidArgument.
-func (cfg Config) security() ([]natsgo.Option, error) {
-	bad := func(file, why string, err error) ([]natsgo.Option, error) {
-		return nil, &messages.Error{Code: messages.CodeInvalidArgument, Object: file, Message: why, Err: err}
-	}
-	var opts []natsgo.Option
-	if cfg.CredsFile != "" {
-		if _, err := os.Stat(cfg.CredsFile); err != nil {
-			return bad(cfg.CredsFile, "cannot read the credentials file", err)
-		}
-		opts = append(opts, natsgo.UserCredentials(cfg.CredsFile))
-	}
-	if cfg.NKeyFile != "" {
-		opt, err := natsgo.NkeyOptionFromSeed(cfg.NKeyFile)
-		if err != nil {
-			return bad(cfg.NKeyFile, "cannot read the nkey seed", err)
-		}
-		opts = append(opts, opt)
-	}
-	if cfg.CAFile == "" && cfg.CertFile == "" {
-		return opts, nil
-	}
-	tlsConfig := &tls.Config{MinVersion: tls.VersionTLS12}
-	if cfg.CAFile != "" {
-		pem, err := os.ReadFile(cfg.CAFile)
-		if err != nil {
-			return bad(cfg.CAFile, "cannot read the certificates", err)
-		}
-		tlsConfig.RootCAs = x509.NewCertPool()
-		if !tlsConfig.RootCAs.AppendCertsFromPEM(pem) {
-			return bad(cfg.CAFile, "no certificate in the file", nil)
-		}
-	}
-	if cfg.CertFile != "" {
-		cert, err := tls.LoadX509KeyPair(cfg.CertFile, cfg.KeyFile)
-		if err != nil {
-			return bad(cfg.CertFile, "cannot use the client certificate", err)
-		}
-		tlsConfig.Certificates = []tls.Certificate{cert}
-	}
-	return append(opts, natsgo.Secure(tlsConfig)), nil
 }

@@ -87,5 +87,6 @@
 //
 // # Start here
 //
-// [OpenLeases] and [OpenObjects]. Package natsserver runs a server inside the process.
+// [OpenLeases] and [OpenObjects]. Package natsconn makes the connection, and package natsserver runs a server
+// inside the process.
 package nats
