@@ -9,7 +9,9 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 
 	"github.com/leasehold/leasehold/cmd/node/storeurl"
+	"github.com/leasehold/leasehold/messages"
 	"github.com/leasehold/leasehold/stores/nats"
+	"github.com/leasehold/leasehold/stores/nats/natsconn"
 )
 
 // kind is what a URL is used for.
@@ -61,19 +63,59 @@ func openNATSObjects(ctx context.Context, rest string, o storeurl.Options) (stor
 	})
 }
 
+// NATSConn returns how to connect to the servers of a nats store's URL, and the name of the Leasehold cluster
+// in it ("": the default), for what is no store: a cluster's members and its requests. It takes the
+// parameters of both kinds of stores, so that one URL serves leases, copies and members; those that say how
+// something is stored are checked in form and otherwise ignored. Its error is CodeInvalidArgument, and
+// holds no secret. Log, Name and Timeout of the Config are the caller's to fill in.
+func NATSConn(url string) (cfg natsconn.Config, cluster string, err error) {
+	rest, ok := strings.CutPrefix(url, "nats:")
+	if !ok {
+		return cfg, "", &messages.Error{Code: messages.CodeInvalidArgument, Message: "the URL of NATS servers is nats://HOST[:PORT][,HOST…]"}
+	}
+	a := parse("nats", rest)
+	store := takeNATSStore(a)
+	store.KeepEntries, store.ChunkBytes = a.number("keep_entries", 1), a.number("chunk_bytes", 1)
+	cfg = takeNATSConn(a)
+	return cfg, store.Cluster, a.done()
+}
+
 func natsConfig(rest string, of kind) (nats.Config, error) {
 	a := parse("nats", rest)
-	cfg := nats.Config{
-		Cluster: a.take("cluster"), Domain: a.take("domain"), Replicas: a.number("replicas", 1),
-		SyncAlways: a.oneOf("sync", "", "always") != "", SeparateHosts: a.flag("separate_hosts"),
-		CredsFile: a.file("creds_file"), NKeyFile: a.file("nkey_file"),
-		CAFile: a.file("ca_file"), CertFile: a.file("cert_file"), KeyFile: a.file("key_file"),
-	}
+	cfg := takeNATSStore(a)
 	if of == leasesKind {
 		cfg.KeepEntries = a.number("keep_entries", 1)
 	} else {
 		cfg.ChunkBytes = a.number("chunk_bytes", 1)
 		cfg.Timeout = objectsTimeout
+	}
+	conn := takeNATSConn(a)
+	cfg.URL, cfg.CredsFile, cfg.NKeyFile, cfg.CAFile, cfg.CertFile, cfg.KeyFile, cfg.Options = conn.URL, conn.CredsFile, conn.NKeyFile,
+		conn.CAFile, conn.CertFile, conn.KeyFile, conn.Options
+	if !cfg.SyncAlways && (!cfg.SeparateHosts || cfg.Replicas < 3) {
+		a.fail("what is acknowledged must survive a power cut: say sync=always if every NATS server runs with `sync_interval: always`, " +
+			"or replicas=3&separate_hosts=true if no power cut takes more than one of three servers")
+	}
+	return cfg, a.done()
+}
+
+// takeNATSStore takes what says where and how the servers store something.
+func takeNATSStore(a *address) nats.Config {
+	cfg := nats.Config{
+		Cluster: a.take("cluster"), Domain: a.take("domain"), Replicas: a.number("replicas", 1),
+		SyncAlways: a.oneOf("sync", "", "always") != "", SeparateHosts: a.flag("separate_hosts"),
+	}
+	if cfg.Replicas != 0 && cfg.Replicas != 1 && cfg.Replicas != 3 && cfg.Replicas != 5 {
+		a.fail("the parameter %q must be 1, 3 or 5", "replicas")
+	}
+	return cfg
+}
+
+// takeNATSConn takes which servers to connect to and how.
+func takeNATSConn(a *address) natsconn.Config {
+	cfg := natsconn.Config{
+		CredsFile: a.file("creds_file"), NKeyFile: a.file("nkey_file"),
+		CAFile: a.file("ca_file"), CertFile: a.file("cert_file"), KeyFile: a.file("key_file"),
 	}
 	if a.flag("tls") {
 		cfg.Options = append(cfg.Options, func(o *natsgo.Options) error {
@@ -109,11 +151,8 @@ func natsConfig(rest string, of kind) (nats.Config, error) {
 		a.fail("a nats store takes a creds_file or an nkey_file, not both")
 	case (cfg.CertFile == "") != (cfg.KeyFile == ""):
 		a.fail("cert_file and key_file need each other")
-	case cfg.Replicas != 0 && cfg.Replicas != 1 && cfg.Replicas != 3 && cfg.Replicas != 5:
-		a.fail("the parameter %q must be 1, 3 or 5", "replicas")
-	case !cfg.SyncAlways && (!cfg.SeparateHosts || cfg.Replicas < 3):
-		a.fail("what is acknowledged must survive a power cut: say sync=always if every NATS server runs with `sync_interval: always`, " +
-			"or replicas=3&separate_hosts=true if no power cut takes more than one of three servers")
+	case a.err == nil:
+		a.err = cfg.Validate()
 	}
-	return cfg, a.done()
+	return cfg
 }
