@@ -1,0 +1,126 @@
+package client
+
+import (
+	"time"
+
+	"github.com/leasehold/leasehold/messages"
+)
+
+// answered handles a reply: the reply to give to the caller, or how long to wait until the request goes
+// to r.target. Every refusal that is tried again here says that nothing was done.
+func (r *run) answered(reply *messages.Reply) (final *messages.Reply, wait time.Duration) {
+	e := reply.Error
+	if reply.Owner != "" {
+		r.trust(reply.Owner)
+	}
+	if e == nil {
+		return r.succeeded(reply)
+	}
+	if e.Code != messages.CodeUnknownOutcome {
+		r.refusal = e
+	}
+	switch e.Code {
+	case messages.CodeNotOwner:
+		if e.Owner != "" {
+			return nil, r.follow(e.Owner)
+		}
+		if !r.req.Opens() && r.target == "" {
+			// Any member knows: it has looked for the owner. There is none, and this request makes none.
+			return reply, 0
+		}
+		r.forget()
+		return nil, r.pace.backoff()
+	case messages.CodeDraining:
+		if e.Owner != "" {
+			return nil, r.follow(e.Owner)
+		}
+		r.forget()
+		return nil, r.pace.after(e.RetryAfter, maxDrainPause)
+	case messages.CodeHeld:
+		// Whoever answered waits for the end of the last owner's lease, and will acquire it then.
+		if r.target == "" {
+			r.target = reply.Owner
+		}
+		return nil, r.pace.after(e.RetryAfter, maxPause)
+	case messages.CodeOverloaded:
+		return nil, r.pace.after(e.RetryAfter, e.RetryAfter)
+	case messages.CodeFenced, messages.CodeClosed, messages.CodeCanceled:
+		r.forget()
+		return nil, r.pace.backoff()
+	case messages.CodeDeadlineExceeded:
+		return nil, r.pace.backoff() // of this attempt; ours is not over yet
+	case messages.CodeUnavailable:
+		if !r.req.Opens() {
+			return reply, 0 // a store did not answer in the middle of it
+		}
+		return nil, r.pace.backoff()
+	case messages.CodeUnknownOutcome:
+		if !r.repeatable {
+			return reply, 0
+		}
+		r.doubt = e
+		if e.Cause == messages.CodeFenced {
+			r.forget()
+		}
+		return nil, r.pace.backoff()
+	}
+	if reply.Owner != "" && reply.Epoch != 0 {
+		r.client.owners.put(r.req.Key, reply.Owner) // it comes from an open tenant
+	}
+	return reply, 0
+}
+
+// succeeded handles a success: it is the answer, unless it goes backwards.
+func (r *run) succeeded(reply *messages.Reply) (final *messages.Reply, wait time.Duration) {
+	if !tellsState(r.req.Action) {
+		r.client.owners.forget(r.req.Key, r.target) // who has closed the tenant owns it no more
+		return reply, 0
+	}
+	if !reply.Seen().Before(r.req.Seen) {
+		r.client.owners.put(r.req.Key, reply.Owner)
+		return reply, 0
+	}
+	// The owner should have refused it. Whatever it is, it has missed what the caller has seen.
+	stale := &messages.Error{Code: messages.CodeNotOwner, Key: r.req.Key.String(), Epoch: reply.Epoch,
+		Message: "the answer comes from an older state than the caller has seen"}
+	r.client.owners.forget(r.req.Key, reply.Owner)
+	if !r.repeatable {
+		return messages.Refuse(messages.Unknown(r.req.Key, reply.Epoch, stale)), 0
+	}
+	r.doubt = stale
+	r.avoid(reply.Owner)
+	r.forget()
+	return nil, r.pace.backoff()
+}
+
+// tellsState reports whether a success of the action says which state it comes from.
+func tellsState(action messages.Action) bool {
+	switch action {
+	case messages.ActionHandoff, messages.ActionAbandon, messages.ActionForget:
+		return false
+	}
+	return true
+}
+
+// implausible returns an error for a reply that no node of ours sends. It says nothing about what was
+// done.
+func (r *run) implausible(reply *messages.Reply) error {
+	var why string
+	switch {
+	case reply == nil:
+		why = "there is no reply"
+	case reply.Error != nil && reply.Error.Code == "":
+		why = "the error has no code"
+	case reply.Error != nil || !tellsState(r.req.Action):
+		return nil
+	case reply.Owner == "" || reply.Epoch == 0:
+		why = "the reply does not say where it comes from"
+	case r.req.Action == messages.ActionAppend && len(reply.Appended) != len(r.req.Events):
+		why = "the reply answers another number of events"
+	case r.req.Action == messages.ActionQuery && reply.Result == nil, r.req.Action == messages.ActionSnapshot && reply.Manifest == nil:
+		why = "the reply is empty"
+	default:
+		return nil
+	}
+	return &messages.Error{Code: messages.CodeInternal, Key: r.req.Key.String(), Message: "malformed reply: " + why}
+}

@@ -1,0 +1,212 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/leasehold/leasehold/messages"
+)
+
+const (
+	// maxHops is how often in a row a request follows a reply that names another owner without a pause: one hop is
+	// the rule, more means that the members do not agree yet.
+	maxHops = 4
+	// maxAvoid bounds Request.Avoid.
+	maxAvoid = 8
+)
+
+// errClosed is why requests end with Client.Close.
+var errClosed = &messages.Error{Code: messages.CodeClosed, Message: "the client is closed"}
+
+// Do carries a request to the tenant's owner and returns its reply; see the package comment for what is tried
+// again. The reply is never nil: it is a success, or has an Error. Do fills in Version and TimeoutMS, adds to Avoid,
+// and leaves req as it is. A success that is older than req.Seen is never returned. A ctx without a
+// deadline gets Config.RequestTimeout. Safe for concurrent use, also with one req.
+func (c *Client) Do(ctx context.Context, req *messages.Request) *messages.Reply {
+	if req == nil {
+		return messages.Refuse(invalid("there is no request"))
+	}
+	r := run{client: c, req: *req}
+	r.req.Version = messages.WireVersion
+	if err := r.req.Validate(); err != nil {
+		return messages.Refuse(err)
+	}
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.cfg.RequestTimeout)
+		defer cancel()
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(c.life, func() { cancel(errClosed) })()
+	r.repeatable, r.patience = r.req.Repeatable(), c.cfg.AttemptTimeout
+	return r.loop(ctx)
+}
+
+// run is one request on its way.
+type run struct {
+	client     *Client
+	req        messages.Request
+	repeatable bool
+
+	target   string        // where it goes next; "": to any member
+	patience time.Duration // of the next attempt of a repeatable request
+	pace     pace
+	hops     int   // followed without a pause
+	failures int   // attempts that got no answer
+	refusal  error // the last one after which nothing was done
+	doubt    error // the last failure after which the work may stand, or may yet be done
+}
+
+func (r *run) loop(ctx context.Context) *messages.Reply {
+	r.target = r.client.owners.get(r.req.Key)
+	for ctx.Err() == nil {
+		reply, err := r.attempt(ctx)
+		if err == nil {
+			err = r.implausible(reply)
+		}
+		var final *messages.Reply
+		var wait time.Duration
+		asked := r.target
+		if err != nil {
+			final, wait = r.failed(ctx, err)
+		} else {
+			final, wait = r.answered(reply)
+		}
+		if final != nil {
+			return final
+		}
+		r.client.cfg.Log.Debug("request is sent again", "key", r.req.Key.String(), "action", r.req.Action,
+			"asked", asked, "code", r.why(), "next", r.target, "wait", wait)
+		if wait > 0 {
+			r.hops = 0
+			sleep(ctx, wait)
+		}
+	}
+	return r.gaveUp(ctx)
+}
+
+// attempt sends the request once.
+func (r *run) attempt(ctx context.Context) (*messages.Reply, error) {
+	if r.repeatable {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, r.patience)
+		defer cancel()
+		r.patience *= 2
+	}
+	r.trust(r.target) // whom we ask again, we do not avoid
+	req := r.req      // a transport may keep what it was given
+	deadline, _ := ctx.Deadline()
+	// What nobody waits for any more is not begun. 0 would mean "no limit".
+	req.TimeoutMS = max(1, deadline.Sub(r.client.cfg.Now()).Milliseconds())
+	return r.client.transport.Send(ctx, r.target, &req)
+}
+
+// failed handles an attempt without an answer that counts.
+func (r *run) failed(ctx context.Context, err error) (final *messages.Reply, wait time.Duration) {
+	first := r.failures == 0 && r.target != ""
+	r.failures++
+	if errors.Is(err, ErrNotDelivered) {
+		r.refusal = &messages.Error{Code: messages.CodeUnavailable, Key: r.req.Key.String(), Message: "no member takes the request", Err: err}
+	} else {
+		r.doubt = typed(err)
+		if ctx.Err() != nil {
+			return r.gaveUp(ctx), 0
+		}
+		if !r.repeatable {
+			return messages.Refuse(messages.Unknown(r.req.Key, 0, r.doubt)), 0
+		}
+	}
+	r.avoid(r.target)
+	r.forget()
+	if first {
+		return nil, 0
+	}
+	return nil, r.pace.backoff()
+}
+
+// typed gives a transport's own error a code: what is not typed yet is a connection that failed.
+func typed(err error) error {
+	if messages.CodeOf(err) != messages.CodeInternal {
+		return err
+	}
+	var e *messages.Error
+	if errors.As(err, &e) {
+		return err
+	}
+	return &messages.Error{Code: messages.CodeUnavailable, Message: "the connection failed before the answer", Err: err}
+}
+
+// gaveUp is the reply to a request whose context has ended.
+func (r *run) gaveUp(ctx context.Context) *messages.Reply {
+	why := *messages.AsError(context.Cause(ctx))
+	why.Key = r.req.Key.String()
+	if r.doubt != nil && r.changes() {
+		why.Err = errors.Join(why.Err, r.doubt)
+		return messages.Refuse(messages.Unknown(r.req.Key, 0, &why))
+	}
+	last := r.refusal
+	if last == nil {
+		last = r.doubt // of a read: nothing was done
+	}
+	if e := messages.AsError(last); e != nil {
+		why.Message += "; nothing was done"
+		why.Cause, why.Reason, why.Owner, why.Epoch, why.Lease, why.RetryAfter = e.Code, e.Reason, e.Owner, e.Epoch, e.Lease, e.RetryAfter
+		why.Err = errors.Join(why.Err, last)
+	}
+	return messages.Refuse(&why)
+}
+
+// changes reports whether the request does anything that could stand.
+func (r *run) changes() bool {
+	return r.req.Action != messages.ActionQuery && r.req.Action != messages.ActionEvents
+}
+
+// why is the code of the last failure, for the log.
+func (r *run) why() messages.Code {
+	if r.refusal != nil {
+		return messages.CodeOf(r.refusal)
+	}
+	return messages.CodeOf(r.doubt)
+}
+
+// forget forgets the owner that was asked. The next attempt goes to the one that another caller has found
+// since, if there is one, else to any member.
+func (r *run) forget() {
+	asked := r.target
+	r.client.owners.forget(r.req.Key, asked)
+	r.target = r.client.owners.get(r.req.Key)
+	if slices.Contains(r.req.Avoid, r.target) {
+		r.target = ""
+	}
+}
+
+// follow goes where a reply points, at once unless that was done too often in a row.
+func (r *run) follow(owner string) (wait time.Duration) {
+	r.client.owners.put(r.req.Key, owner)
+	r.target = owner
+	if r.hops++; r.hops > maxHops {
+		return r.pace.backoff()
+	}
+	return 0
+}
+
+// avoid and trust keep Request.Avoid. They make a new slice: a transport may have kept the old one.
+func (r *run) avoid(owner string) {
+	if owner == "" {
+		return
+	}
+	r.trust(owner)
+	r.req.Avoid = append(slices.Clone(r.req.Avoid), owner)
+	if over := len(r.req.Avoid) - maxAvoid; over > 0 {
+		r.req.Avoid = r.req.Avoid[over:]
+	}
+}
+
+func (r *run) trust(owner string) {
+	if slices.Contains(r.req.Avoid, owner) {
+		r.req.Avoid = slices.DeleteFunc(slices.Clone(r.req.Avoid), func(o string) bool { return o == owner })
+	}
+}
