@@ -1,13 +1,15 @@
 package servers
 
 import (
-	"errors"
+	"context"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"sync"
 )
 
-// Proxy passes TCP connections on to a server, and puts faults between. It is safe for concurrent use.
+// Proxy passes TCP connections on to a server, and puts faults between: single ones (CutNextAnswer and its like), and
+// those that last until they are lifted (Set). It is safe for concurrent use.
 type Proxy struct {
 	target   string
 	listener net.Listener
@@ -16,19 +18,16 @@ type Proxy struct {
 	mu     sync.Mutex
 	gone   *sync.Cond // signalled when a connection is gone
 	closed bool
-	conns  map[net.Conn]struct{}
+	links  map[*link]struct{}
 	trips  int
 	// onAnswer and onRequest are what happens to the next bytes of that direction.
 	onAnswer, onRequest fault
+
+	faults Faults
+	set    int // how often faults were set
+	random *rand.Rand
+	hits   Hits
 }
-
-type fault int
-
-const (
-	pass fault = iota
-	cut        // the connection is closed instead
-	drop       // they vanish, and so does everything after them: the connection stays open
-)
 
 // NewProxy listens on a free port of the loopback interface.
 func NewProxy(target string) (*Proxy, error) {
@@ -36,7 +35,7 @@ func NewProxy(target string) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{target: target, listener: l, conns: map[net.Conn]struct{}{}}
+	p := &Proxy{target: target, listener: l, links: map[*link]struct{}{}}
 	p.gone = sync.NewCond(&p.mu)
 	p.running.Go(p.accept)
 	return p, nil
@@ -57,17 +56,18 @@ func (p *Proxy) Close() error {
 }
 
 // CutAll closes every connection, forgets what was planned for the next bytes, and returns when the ends of
-// the connections have been sent. New ones are taken.
+// the connections have been sent. New ones are taken, unless Faults say otherwise.
 func (p *Proxy) CutAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.onAnswer, p.onRequest = pass, pass
-	cut := maps.Clone(p.conns)
-	for c := range cut {
-		_ = c.Close() // whose last reader sends the end
+	cut := maps.Clone(p.links)
+	p.hits.Connections += len(cut)
+	for l := range cut {
+		l.close() // whose last reader sends the end
 	}
-	for c := range cut {
-		for _, there := p.conns[c]; there; _, there = p.conns[c] {
+	for l := range cut {
+		for _, there := p.links[l]; there; _, there = p.links[l] {
 			p.gone.Wait()
 		}
 	}
@@ -106,86 +106,94 @@ func (p *Proxy) accept() {
 	}
 }
 
-// link is one connection through the proxy.
-type link struct {
-	awaiting bool // guarded by Proxy.mu: the client has asked, and the server has not answered
-}
-
 func (p *Proxy) serve(client net.Conn) {
-	server, err := net.Dial("tcp", p.target)
-	if err != nil {
-		_ = client.Close()
+	l := newLink(client)
+	defer p.remove(l)
+	if !p.add(l) {
+		l.abort()
 		return
 	}
-	defer p.remove(client, server)
-	if !p.add(client, server) {
+	server, err := new(net.Dialer).DialContext(l.ctx, "tcp", p.target)
+	if err != nil || !p.attach(l, server) {
 		return
 	}
-	l := &link{}
 	var both sync.WaitGroup
-	both.Go(func() { p.copy(server, client, l, true) })
-	both.Go(func() { p.copy(client, server, l, false) })
+	both.Go(func() { p.forward(l) })
+	both.Go(func() { p.back(l) })
 	both.Wait()
 }
 
-func (p *Proxy) copy(to, from net.Conn, l *link, request bool) {
-	// Whoever closes its side ends the other: databases have no use for half a connection.
-	defer func() { _ = errors.Join(to.Close(), from.Close()) }()
-	buffer := make([]byte, 64<<10)
-	dropping := false
-	for {
-		n, err := from.Read(buffer)
-		if n > 0 && !dropping {
-			switch p.meet(l, request) {
-			case cut:
-				return
-			case drop:
-				dropping = true
-			default:
-				if _, err := to.Write(buffer[:n]); err != nil {
-					return
-				}
-			}
-		}
-		if err != nil {
-			return
-		}
-	}
-}
-
-// meet counts what passes, and returns what is to happen to it.
-func (p *Proxy) meet(l *link, request bool) (f fault) {
+// add takes a connection in, or reports that it is refused.
+func (p *Proxy) add(l *link) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if request && !l.awaiting {
-		p.trips++
+	if p.closed {
+		return false
 	}
-	l.awaiting = request
-	if request {
-		f, p.onRequest = p.onRequest, pass
-	} else {
-		f, p.onAnswer = p.onAnswer, pass
+	if p.faults.Refuse {
+		p.hits.Connections++
+		return false
 	}
-	return f
+	p.links[l] = struct{}{}
+	return true
 }
 
-func (p *Proxy) add(conns ...net.Conn) bool {
+// attach gives a connection its other half, unless it was cut meanwhile.
+func (p *Proxy) attach(l *link, server net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.closed {
-		for _, c := range conns {
-			p.conns[c] = struct{}{}
-		}
+	l.server = server
+	if l.ctx.Err() != nil {
+		_ = server.Close()
+		return false
 	}
-	return !p.closed
+	return true
 }
 
-func (p *Proxy) remove(conns ...net.Conn) {
+func (p *Proxy) remove(l *link) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, c := range conns {
-		_ = c.Close()
-		delete(p.conns, c)
-	}
+	l.close()
+	delete(p.links, l)
 	p.gone.Broadcast()
+}
+
+// link is one connection through the proxy.
+type link struct {
+	ctx    context.Context // ends with the connection
+	cancel context.CancelFunc
+	client net.Conn
+	server net.Conn // set under Proxy.mu, before the first byte passes
+
+	// Guarded by Proxy.mu.
+	awaiting bool  // the client has asked, and the server has not answered
+	silent   bool  // an answer was swallowed: none passes any more
+	drawn    int   // Proxy.set when left was drawn
+	left     int64 // bytes until it is reset
+	torn     bool  // it has been
+}
+
+func newLink(client net.Conn) *link {
+	l := &link{client: client}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	return l
+}
+
+// close closes both halves; twice is fine.
+func (l *link) close() {
+	l.cancel()
+	_ = l.client.Close()
+	if l.server != nil {
+		_ = l.server.Close()
+	}
+}
+
+// abort closes both halves with a reset, as a machine does that has lost its connections.
+func (l *link) abort() {
+	for _, c := range []net.Conn{l.client, l.server} {
+		if tcp, ok := c.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0) // it may be closed already
+		}
+	}
+	l.close()
 }
