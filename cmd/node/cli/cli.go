@@ -45,6 +45,7 @@ type commands struct {
 	Restore admin.Restore  `cmd:"" help:"Write a verified copy of a tenant's ledger to a file. Needs no lease, changes nothing."`
 	Forget  admin.Forget   `cmd:"" help:"Delete every copy of a tenant, for good. Refused while a node serves it."`
 	Migrate admin.Migrate  `cmd:"" help:"Create the schema of a postgres or mysql lease store. Run it as the account that is to own it."`
+	Health  admin.Health   `cmd:"" help:"Ask the node on this machine whether it is well: a health check for a container without a shell."`
 	Version versionCommand `cmd:"" help:"Print the version."`
 }
 

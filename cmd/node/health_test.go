@@ -1,0 +1,36 @@
+package main_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// `node health` finds the node as the node itself was configured, by flag, environment and file, and needs no token.
+func TestHealth_OfARealNode(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	tokens, file := filepath.Join(folder, "tokens"), filepath.Join(folder, "node.yaml")
+	require.NoError(t, os.WriteFile(tokens, []byte(strings.Repeat("x", 32)+"\n"), 0o600))
+	p := run(t, filepath.Join(folder, "state"), "--token-file="+tokens)
+	address := strings.TrimPrefix(p.url, "http://")
+	require.NoError(t, os.WriteFile(file, []byte("listen: "+address+"\nttl: 10s\n"), 0o600))
+	for _, args := range [][]string{{"--listen=" + address}, {"--config=" + file}, {"--config=" + file, "--ready"}} {
+		out, stderr, code := tool(t, append([]string{"health"}, args...)...)
+		require.Equal(t, 0, code, stderr)
+		require.Contains(t, out, `"status"`)
+	}
+	_, stderr, code := toolWith(t, []string{"LEASEHOLD_CONFIG=" + file}, "health")
+	require.Equal(t, 0, code, stderr)
+	_, stderr, code = toolWith(t, []string{"LEASEHOLD_LISTEN=" + strings.Replace(address, "127.0.0.1", "0.0.0.0", 1)}, "health")
+	require.Equal(t, 0, code, stderr)
+	p.terminate()
+	_, stderr, code = tool(t, "health", "--listen="+address)
+	require.Equal(t, 1, code)
+	require.Contains(t, stderr, "the node does not answer")
+	_, _, code = tool(t, "health", "--listen=nowhere")
+	require.Equal(t, 2, code)
+}
