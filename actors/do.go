@@ -27,10 +27,12 @@ func (n *Node) Do(ctx context.Context, req *messages.Request) *messages.Reply {
 	}
 	t := &Tenant{node: n, key: req.Key}
 	var err error
-	switch {
-	case !req.Opens() && !n.Has(req.Key):
-		err = notHere(req.Key)
-	case req.Action == messages.ActionSnapshot || !req.Opens():
+	if !req.Opens() && !n.Has(req.Key) {
+		reply.Error = messages.AsError(notHere(req.Key))
+		return reply
+	}
+	switch req.Action {
+	case messages.ActionSnapshot, messages.ActionHandoff, messages.ActionAbandon, messages.ActionForget:
 		err = t.doOrder(ctx, req, reply)
 	default:
 		err = t.doLedger(ctx, req, reply)
@@ -57,7 +59,7 @@ func (t *Tenant) doLedger(ctx context.Context, req *messages.Request, reply *mes
 		case messages.ActionCall:
 			ctx, done := t.node.untilItStops(ctx)
 			defer done()
-			reply.Output, err = l.Call(ctx, req.Command, req.Input)
+			reply.Output, reply.Duplicate, err = l.CallOnce(ctx, req.Command, req.IdemKey, req.Input)
 		case messages.ActionQuery:
 			args := make([]any, len(req.Args))
 			for i, raw := range req.Args {
@@ -89,9 +91,12 @@ func (t *Tenant) doOrder(ctx context.Context, req *messages.Request, reply *mess
 		reply.Manifest, reply.Epoch, reply.Seq = &manifest, manifest.Epoch, manifest.LastSeq
 		return nil
 	case messages.ActionHandoff:
-		return t.Handoff(ctx)
+		return t.node.ifHere(ctx, t.key, func(ctx context.Context, act *activation) error { return act.handOff(ctx, reasonRequested) })
 	case messages.ActionAbandon:
-		return t.Abandon(ctx)
+		return t.node.ifHere(ctx, t.key, func(ctx context.Context, act *activation) error {
+			reply := make(chan error, 1)
+			return act.order(ctx, abandon{reply}, reply)
+		})
 	default:
 		return t.Forget(ctx)
 	}

@@ -47,14 +47,22 @@ func (n *Node) Lease(ctx context.Context, key messages.Key) (lease messages.Leas
 // CodeDraining, and Owner names it. A tenant without an actor on this node is CodeNotOwner. When Move
 // returns nil, the lease was released.
 func (n *Node) Move(ctx context.Context, key messages.Key, next string) error {
+	return n.ifHere(ctx, key, func(ctx context.Context, act *activation) error {
+		reply := make(chan error, 1)
+		return act.order(ctx, handoff{ctx: ctx, reason: reasonMoved, next: next, reply: reply}, reply)
+	})
+}
+
+// ifHere gives an order to a tenant that is open on this node. Unlike Tenant.command it never opens one, also
+// not one that is just closing.
+func (n *Node) ifHere(ctx context.Context, key messages.Key, order func(context.Context, *activation) error) error {
 	act, ok := n.active.Load(key)
 	if !ok {
 		return notHere(key)
 	}
 	ctx, cancel := n.deadline(ctx)
 	defer cancel()
-	reply := make(chan error, 1)
-	err := act.(*activation).order(ctx, handoff{ctx: ctx, reason: reasonMoved, next: next, reply: reply}, reply)
+	err := order(ctx, act.(*activation))
 	if errors.Is(err, messages.ErrClosed) {
 		return notHere(key)
 	}

@@ -1,0 +1,186 @@
+package cluster_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	natsgo "github.com/nats-io/nats.go"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/leasehold/leasehold/actors"
+	"github.com/leasehold/leasehold/actors/client"
+	"github.com/leasehold/leasehold/actors/cluster"
+	"github.com/leasehold/leasehold/ledgeractor"
+	"github.com/leasehold/leasehold/messages"
+	"github.com/leasehold/leasehold/stores/dir"
+	"github.com/leasehold/leasehold/stores/nats/natsconn"
+	"github.com/leasehold/leasehold/stores/nats/natsserver"
+	"github.com/leasehold/leasehold/stores/sqlite"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const ttl = 1500 * time.Millisecond
+
+// fleet is a NATS server, shared stores, and members in this process. It runs on real time: what is tested is
+// the network between members.
+type fleet struct {
+	t       *testing.T
+	root    string
+	server  *natsserver.Server
+	leases  *sqlite.Store
+	durable *dir.Store
+	started int
+}
+
+func newFleet(t *testing.T) *fleet {
+	t.Helper()
+	root := t.TempDir()
+	ns, err := natsserver.Start(t.Context(), natsserver.Config{Dir: filepath.Join(root, "nats"), NoSync: true})
+	require.NoError(t, err)
+	t.Cleanup(ns.Shutdown)
+	leases, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(root, "leases.db"), NoSync: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, leases.Close()) })
+	durable, err := dir.Open(t.Context(), dir.Config{Root: filepath.Join(root, "durable"), NoSync: true})
+	require.NoError(t, err)
+	return &fleet{t: t, root: root, server: ns, leases: leases, durable: durable}
+}
+
+// part is one member with its node and its connection.
+type part struct {
+	*cluster.Member
+	node *actors.Node
+	conn *natsgo.Conn
+}
+
+// stop is an orderly shutdown.
+func (p *part) stop(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	require.NoError(t, p.Leave(ctx))
+	require.NoError(t, p.node.Shutdown(ctx))
+	require.NoError(t, p.Close())
+	p.conn.Close()
+}
+
+// kill ends a member as the end of its process would: nothing is said to anybody.
+func (p *part) kill() {
+	p.conn.Close()
+	_ = p.node.Abort()
+	_ = p.Close()
+}
+
+func (f *fleet) connect() *natsgo.Conn {
+	f.t.Helper()
+	conn, err := natsconn.Config{URL: f.server.URL()}.Connect(f.t.Context())
+	require.NoError(f.t, err)
+	f.t.Cleanup(conn.Close)
+	return conn
+}
+
+func (f *fleet) join(name string, change ...func(*actors.Config, *cluster.Config)) *part {
+	f.t.Helper()
+	f.started++
+	log := slog.New(slog.DiscardHandler)
+	if os.Getenv("LEASEHOLD_TEST_LOG") != "" {
+		log = slog.New(slog.NewTextHandler(os.Stderr, nil)).With("node", name)
+	}
+	n := actors.Config{
+		NodeName: name, StateRoot: filepath.Join(f.root, fmt.Sprint(name, f.started)), Leases: f.leases, Durable: f.durable,
+		TTL: ttl, Margin: 300 * time.Millisecond, RenewEvery: 300 * time.Millisecond, StoreTimeout: 400 * time.Millisecond,
+		SnapshotEvery: 300 * time.Millisecond, Log: log,
+		Commands: map[string]ledgeractor.Command{"count": func(ctx context.Context, tx *ledgeractor.Tx, _ json.RawMessage) (any, error) {
+			var n int
+			return n, tx.QueryRowContext(ctx, "SELECT count(*) FROM events").Scan(&n)
+		}},
+	}
+	c := cluster.Config{Conn: f.connect(), HeartbeatEvery: 100 * time.Millisecond, SettleAfter: 200 * time.Millisecond, RebalanceEvery: time.Second, Log: log}
+	for _, apply := range change {
+		apply(&n, &c)
+	}
+	node, err := actors.Start(f.t.Context(), n)
+	require.NoError(f.t, err)
+	c.Node = node
+	m, err := cluster.Join(f.t.Context(), c)
+	if err != nil {
+		_ = node.Abort()
+		require.NoError(f.t, err)
+	}
+	p := &part{Member: m, node: node, conn: c.Conn}
+	f.t.Cleanup(func() {
+		_ = node.Abort()
+		_ = m.Close()
+	})
+	return p
+}
+
+// client returns a client outside the cluster.
+func (f *fleet) client() *client.Client {
+	f.t.Helper()
+	t, err := client.NewNATS(f.connect(), "")
+	require.NoError(f.t, err)
+	c, err := client.New(t, client.Config{AttemptTimeout: time.Second})
+	require.NoError(f.t, err)
+	f.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// see waits until the members see so many members.
+func (f *fleet) see(n int, parts ...*part) {
+	f.t.Helper()
+	require.Eventually(f.t, func() bool {
+		for _, p := range parts {
+			if len(p.Members()) != n {
+				return false
+			}
+		}
+		return true
+	}, 10*time.Second, 10*time.Millisecond)
+}
+
+func (f *fleet) key(i int) messages.Key {
+	f.t.Helper()
+	id, err := messages.DeriveTenant(make([]byte, 32), "https://idp.example", fmt.Sprint("user-", i))
+	require.NoError(f.t, err)
+	return messages.Key{Org: "acme", Tenant: id}
+}
+
+func (f *fleet) tenant(c interface {
+	Tenant(messages.OrgID, messages.TenantID) (*client.Tenant, error)
+}, i int) *client.Tenant {
+	f.t.Helper()
+	key := f.key(i)
+	t, err := c.Tenant(key.Org, key.Tenant)
+	require.NoError(f.t, err)
+	return t
+}
+
+// grants returns the acquires of a tenant from the audit trail.
+func (f *fleet) grants(i int) []messages.LeaseEntry {
+	f.t.Helper()
+	entries, err := f.leases.History(f.t.Context(), f.key(i))
+	require.NoError(f.t, err)
+	var out []messages.LeaseEntry
+	for _, e := range entries {
+		if e.Op == messages.OpAcquire {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+func within(t *testing.T, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}

@@ -1,0 +1,290 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	natsgo "github.com/nats-io/nats.go"
+
+	"github.com/leasehold/leasehold/actors"
+	"github.com/leasehold/leasehold/actors/client"
+	"github.com/leasehold/leasehold/messages"
+)
+
+// Member is a node's membership of a cluster. All methods are safe for concurrent use.
+type Member struct {
+	cfg      Config
+	node     *actors.Node
+	self     string
+	log      *slog.Logger
+	conn     *natsgo.Conn
+	subjects client.Subjects
+	client   *client.Client
+	metrics  *metrics
+	started  time.Time
+
+	arrivals   *arrivals
+	departures *departures
+
+	// What the goroutine of the membership tells the others.
+	roster   atomic.Pointer[roster]
+	state    atomic.Pointer[State]
+	open     atomic.Int64 // tenants that the node serves, as of the last heartbeat
+	inFlight atomic.Int64 // requests
+
+	beats   chan Info     // from the subscription to the membership
+	nudge   chan struct{} // asks the membership for a heartbeat at once
+	changed chan struct{} // tells the rebalancer that the members have changed
+	subs    struct {
+		any, own, members, moves *natsgo.Subscription
+	}
+	life     context.Context // ends with Close
+	end      context.CancelFunc
+	settled  context.Context // ends with Leave: no more rebalancing
+	unsettle context.CancelFunc
+	running  sync.WaitGroup // the two goroutines of the membership
+	work     work           // requests and moves
+	asked    atomic.Bool    // to leave
+	left     chan struct{}  // closed when Leave is through
+	leaveErr error          // read after left
+	closing  sync.Once
+}
+
+// Join makes a node a member of a cluster: it answers requests for tenants, and is sent those that nobody
+// serves yet. Join returns when the member hears and is heard. The errors are CodeInvalidArgument for a
+// Config that Validate refuses, and CodeUnavailable if NATS does not answer.
+func Join(ctx context.Context, cfg Config) (*Member, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	subjects, err := client.NewSubjects(cfg.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	m := &Member{
+		cfg: cfg, node: cfg.Node, self: cfg.Node.Owner(), log: cfg.Log, conn: cfg.Conn, subjects: subjects, started: cfg.Now(),
+		arrivals: &arrivals{keys: make(map[messages.Key]*arrival)}, departures: &departures{now: cfg.Now, keys: make(map[messages.Key]departure)},
+		beats: make(chan Info, 256), nudge: make(chan struct{}, 1), changed: make(chan struct{}, 1), left: make(chan struct{}),
+	}
+	m.life, m.end = context.WithCancel(context.Background())
+	m.settled, m.unsettle = context.WithCancel(m.life)
+	m.setState(StateServing)
+	m.roster.Store(&roster{self: m.self, all: []Info{m.info()}})
+	remote, err := client.NewNATS(cfg.Conn, cfg.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	if m.client, err = client.New(&inside{m, remote}, cfg.Client); err != nil {
+		return nil, err
+	}
+	if m.metrics, err = newMetrics(cfg.Registerer); err != nil {
+		return nil, err
+	}
+	if err := m.subscribe(ctx); err != nil {
+		m.unsubscribe()
+		m.metrics.close()
+		return nil, err
+	}
+	m.running.Go(m.membership)
+	m.running.Go(m.rebalance)
+	m.log.Info("joined the cluster", "cluster", cfg.Cluster, "owner", m.self)
+	return m, nil
+}
+
+// subscribe begins to hear, asks the others who they are, and waits until the server has taken it all.
+func (m *Member) subscribe(ctx context.Context) (err error) {
+	fail := func(err error) error {
+		return &messages.Error{Code: messages.CodeUnavailable, Message: "NATS does not take the subscriptions of a member", Err: err}
+	}
+	for _, s := range []struct {
+		subject, group string
+		to             **natsgo.Subscription
+		handle         natsgo.MsgHandler
+	}{
+		{m.subjects.Members(), "", &m.subs.members, m.heardBeat},
+		{m.subjects.Member(m.self), "", &m.subs.moves, m.heardMove},
+		{m.subjects.Request(m.self), "", &m.subs.own, func(msg *natsgo.Msg) { m.heardRequest(msg, true) }},
+		{m.subjects.AnyRequest(), client.RequestQueue, &m.subs.any, func(msg *natsgo.Msg) { m.heardRequest(msg, false) }},
+	} {
+		if *s.to, err = m.conn.QueueSubscribe(s.subject, s.group, s.handle); err != nil {
+			return fail(err)
+		}
+	}
+	if err := m.say(beat{Info: m.info(), Ask: true}); err != nil {
+		return fail(err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if err := m.conn.FlushWithContext(ctx); err != nil {
+		return fail(err)
+	}
+	return nil
+}
+
+func (m *Member) unsubscribe() {
+	for _, s := range []*natsgo.Subscription{m.subs.any, m.subs.own, m.subs.moves, m.subs.members} {
+		if s != nil {
+			_ = s.Unsubscribe() // the connection may be gone
+		}
+	}
+}
+
+func (m *Member) setState(s State) { m.state.Store(&s) }
+
+func (m *Member) leaving() bool { return *m.state.Load() != StateServing }
+
+func (m *Member) info() Info {
+	return Info{Owner: m.self, Name: m.node.Name(), Started: m.started, State: *m.state.Load(), Open: int(m.open.Load())}
+}
+
+// beat is a heartbeat. Ask asks the others for theirs at once.
+type beat struct {
+	Info
+	Ask bool `json:"ask,omitempty"`
+}
+
+func (m *Member) say(b beat) error {
+	data, err := json.Marshal(b)
+	if err != nil {
+		return err
+	}
+	return m.conn.Publish(m.subjects.Members(), data)
+}
+
+func (m *Member) heardBeat(msg *natsgo.Msg) {
+	var b beat
+	if err := json.Unmarshal(msg.Data, &b); err != nil || b.Owner == "" || b.Owner == m.self {
+		return
+	}
+	select {
+	case m.beats <- b.Info:
+	case <-m.life.Done():
+	}
+	if b.Ask {
+		wake(m.nudge)
+	}
+}
+
+func wake(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default: // it is awake already
+	}
+}
+
+// membership is the goroutine that knows who the others are.
+func (m *Member) membership() {
+	v := newView(m.cfg.HeartbeatEvery, m.cfg.DeadAfter, m.cfg.Now())
+	ticker := time.NewTicker(m.cfg.HeartbeatEvery)
+	defer ticker.Stop()
+	for {
+		changed := false
+		select {
+		case b := <-m.beats:
+			changed = v.hear(b, m.cfg.Now())
+		case <-m.nudge:
+			_ = m.say(beat{Info: m.info()}) // if it cannot be said now, it is at the next tick
+		case <-ticker.C:
+			m.open.Store(int64(len(m.node.Serving())))
+			_ = m.say(beat{Info: m.info()})
+			changed = v.tick(m.conn.IsConnected(), m.cfg.Now())
+			m.departures.sweep()
+		case <-m.life.Done():
+			return
+		}
+		all := v.members(m.info())
+		m.roster.Store(&roster{self: m.self, all: all})
+		m.metrics.members.Set(float64(len(all)))
+		if changed {
+			names := make([]string, len(all))
+			for i, one := range all {
+				names[i] = one.Owner + " " + string(one.State)
+			}
+			m.log.Info("the members have changed", "members", names)
+			wake(m.changed)
+		}
+	}
+}
+
+// Members returns who the members are, this one included, as far as this one knows, in the order of
+// their owner ids.
+func (m *Member) Members() []Info { return slices.Clone(m.roster.Load().all) }
+
+// Node returns the member's node.
+func (m *Member) Node() *actors.Node { return m.node }
+
+// Do carries out a request at the member that owns the tenant, wherever that is; see client.Client.Do.
+func (m *Member) Do(ctx context.Context, req *messages.Request) *messages.Reply {
+	return m.client.Do(ctx, req)
+}
+
+// Tenant returns a handle on a tenant, wherever it is served. It touches nothing. CodeInvalidID: a
+// malformed id.
+func (m *Member) Tenant(org messages.OrgID, id messages.TenantID) (*client.Tenant, error) {
+	return m.client.Tenant(org, id)
+}
+
+// inside is the transport of a member's own client: what this node can answer does not leave the process.
+type inside struct {
+	member *Member
+	remote client.Transport
+}
+
+// Send implements client.Transport.
+func (t *inside) Send(ctx context.Context, target string, req *messages.Request) (*messages.Reply, error) {
+	if target == "" || target == t.member.self {
+		return t.member.answer(ctx, req, target != ""), nil
+	}
+	return t.remote.Send(ctx, target, req)
+}
+
+// Leave hands every tenant to the member that should have it next, and takes no new ones. Requests for
+// tenants that are still here are carried out; others are sent on. When ctx ends before it is through, the rest is left to
+// actors.Node.Shutdown, which comes next. It returns the errors of single moves, joined. A second call waits for the first.
+func (m *Member) Leave(ctx context.Context) error {
+	if m.asked.CompareAndSwap(false, true) {
+		m.setState(StateLeaving)
+		m.unsettle()
+		_ = m.subs.any.Unsubscribe() // others are asked first from now on; nothing depends on it
+		_ = m.say(beat{Info: m.info()})
+		m.leaveErr = m.moveAll(ctx)
+		close(m.left)
+	}
+	select {
+	case <-m.left:
+		return m.leaveErr
+	case <-ctx.Done():
+		return messages.AsError(ctx.Err())
+	}
+}
+
+// Close ends the membership: the others are told, and requests are not answered any more. It is
+// called after the node has stopped. What is being answered is waited for. Closing twice is fine.
+func (m *Member) Close() error {
+	var err error
+	m.closing.Do(func() {
+		gone := m.info()
+		gone.State = stateGone
+		_ = m.say(beat{Info: gone})
+		m.unsubscribe()
+		m.arrivals.endAll()
+		m.work.wait()
+		m.end()
+		m.running.Wait()
+		m.metrics.close()
+		err = m.client.Close()
+		if m.conn.IsConnected() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			_ = m.conn.FlushWithContext(ctx) // if it does not get through, the others notice for themselves
+		}
+		m.log.Info("left the cluster", "cluster", m.cfg.Cluster, "owner", m.self)
+	})
+	return err
+}

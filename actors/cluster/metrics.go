@@ -1,0 +1,61 @@
+package cluster
+
+import (
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/leasehold/leasehold/messages"
+)
+
+type metrics struct {
+	registry  prometheus.Registerer
+	members   prometheus.Gauge
+	redirects prometheus.Counter
+	moves     *prometheus.CounterVec
+	moveTime  prometheus.Histogram
+}
+
+func newMetrics(registry prometheus.Registerer) (*metrics, error) {
+	m := &metrics{
+		registry:  registry,
+		members:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "leasehold_members", Help: "Members of the cluster that this node hears, itself included."}),
+		redirects: prometheus.NewCounter(prometheus.CounterOpts{Name: "leasehold_redirects_total", Help: "Requests that were sent on to another member."}),
+		moves:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "leasehold_moves_total", Help: "Tenants handed to another member, by outcome."}, []string{"code"}),
+		moveTime:  prometheus.NewHistogram(prometheus.HistogramOpts{Name: "leasehold_move_seconds", Help: "Time of a move until the lease was released.", Buckets: prometheus.DefBuckets}),
+	}
+	for i, c := range m.all() {
+		if err := registry.Register(c); err != nil {
+			for _, done := range m.all()[:i] {
+				registry.Unregister(done)
+			}
+			return nil, &messages.Error{Code: messages.CodeInvalidArgument, Message: "the registry has another member's metrics", Err: err}
+		}
+	}
+	return m, nil
+}
+
+func (m *metrics) all() []prometheus.Collector {
+	return []prometheus.Collector{m.members, m.redirects, m.moves, m.moveTime}
+}
+
+func (m *metrics) close() {
+	for _, c := range m.all() {
+		m.registry.Unregister(c)
+	}
+}
+
+func (m *metrics) moved(took time.Duration, err error) {
+	code := "ok"
+	var e *messages.Error
+	switch {
+	case errors.As(err, &e):
+		code = string(e.Code)
+	case err != nil:
+		code = string(messages.CodeInternal)
+	default:
+		m.moveTime.Observe(took.Seconds())
+	}
+	m.moves.WithLabelValues(code).Inc()
+}

@@ -1,0 +1,228 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	natsgo "github.com/nats-io/nats.go"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/leasehold/leasehold/messages"
+)
+
+// A move takes three messages from the owner of a tenant to the next one. "expect" asks whether it takes the tenant:
+// from then on it lets requests for it wait. Then the owner hands off: finishes what is in flight, saves it, and
+// releases the lease. "take" says so: the next owner acquires at once. "keep" says that the handoff failed. None
+// of them decides who owns the tenant; a lost one costs time.
+const (
+	moveExpect = "expect"
+	moveTake   = "take"
+	moveKeep   = "keep"
+)
+
+type move struct {
+	Kind string       `json:"kind"`
+	Key  messages.Key `json:"key"`
+	From string       `json:"from"`
+	// MostMS is how long the move may take, in ms.
+	MostMS int64 `json:"most_ms"`
+}
+
+type moveReply struct {
+	Error *messages.Error `json:"error,omitempty"`
+}
+
+// heardMove answers another member that moves a tenant here.
+func (m *Member) heardMove(msg *natsgo.Msg) {
+	var in move
+	answer := moveReply{}
+	if err := json.Unmarshal(msg.Data, &in); err != nil || in.Key.Validate() != nil || in.From == "" {
+		answer.Error = &messages.Error{Code: messages.CodeInvalidArgument, Message: "not a message of a move"}
+	} else {
+		switch in.Kind {
+		case moveExpect:
+			if m.leaving() || m.node.Stopping() {
+				answer.Error = &messages.Error{Code: messages.CodeDraining, Key: in.Key.String(), Message: "the member leaves"}
+				break
+			}
+			most := min(time.Duration(in.MostMS)*time.Millisecond, m.cfg.MoveTimeout)
+			m.departures.forget(in.Key)
+			m.arrivals.expect(in.Key, in.From, max(most, time.Millisecond))
+		case moveTake:
+			m.work.start(func() { m.take(in) })
+		case moveKeep:
+			m.arrivals.ended(in.Key, in.From)
+		}
+	}
+	if msg.Reply == "" {
+		return
+	}
+	data, err := json.Marshal(answer)
+	if err == nil {
+		err = msg.Respond(data)
+	}
+	if err != nil {
+		m.log.Debug("a move could not be answered", "error", err)
+	}
+}
+
+// take opens a tenant whose owner has released it for this member. The requests that wait for it go on
+// in any case: each is told for itself why the tenant cannot be opened.
+func (m *Member) take(in move) {
+	defer m.arrivals.ended(in.Key, in.From)
+	ctx, cancel := context.WithTimeout(m.life, m.cfg.MoveTimeout)
+	defer cancel()
+	if _, err := m.node.Tenant(ctx, in.Key.Org, in.Key.Tenant); err != nil {
+		m.log.Warn("a tenant that was handed over could not be opened; the next request tries again", "key", in.Key.String(), "code", messages.CodeOf(err))
+	}
+}
+
+func (m *Member) send(ctx context.Context, to, kind string, key messages.Key) error {
+	left := m.cfg.MoveTimeout
+	if deadline, ok := ctx.Deadline(); ok {
+		left = min(left, time.Until(deadline))
+	}
+	data, err := json.Marshal(move{Kind: kind, Key: key, From: m.self, MostMS: left.Milliseconds()})
+	if err != nil {
+		return err
+	}
+	if kind != moveExpect { // whether it arrives or not, there is nothing to be done
+		return m.conn.Publish(m.subjects.Member(to), data)
+	}
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.DeadAfter)
+	defer cancel()
+	msg, err := m.conn.RequestWithContext(ctx, m.subjects.Member(to), data)
+	if err != nil {
+		return &messages.Error{Code: messages.CodeUnavailable, Key: key.String(), Owner: to, Message: "the next owner does not answer", Err: err}
+	}
+	var reply moveReply
+	if err := json.Unmarshal(msg.Data, &reply); err != nil {
+		return &messages.Error{Code: messages.CodeInternal, Key: key.String(), Owner: to, Message: "the next owner's answer cannot be read", Err: err}
+	}
+	if reply.Error != nil {
+		return reply.Error
+	}
+	return nil
+}
+
+// move hands one tenant to another member.
+func (m *Member) move(ctx context.Context, key messages.Key, to string) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.MoveTimeout)
+	defer cancel()
+	begun := m.cfg.Now()
+	defer func() { m.metrics.moved(m.cfg.Now().Sub(begun), err) }()
+	if err := m.send(ctx, to, moveExpect, key); err != nil {
+		return err
+	}
+	// Before the release: whoever asks right after it must be sent on.
+	m.departures.remember(key, to)
+	if err := m.node.Move(ctx, key, to); err != nil {
+		m.departures.forget(key)
+		_ = m.send(ctx, to, moveKeep, key)
+		return err
+	}
+	return m.send(ctx, to, moveTake, key)
+}
+
+// misplaced returns the tenants that this node serves and another member should, and which one.
+func (m *Member) misplaced() map[messages.Key]string {
+	out := make(map[messages.Key]string)
+	r := m.roster.Load()
+	for _, key := range m.node.Serving() {
+		if to := r.suggest(key, nil); to != "" && to != m.self {
+			out[key] = to
+		}
+	}
+	return out
+}
+
+// moveAll moves everything that this node serves, for Leave.
+func (m *Member) moveAll(ctx context.Context) error {
+	var errs []error
+	// Twice: a tenant may have been opening when the first list was made, or its next owner have died.
+	for range 2 {
+		errs = m.moveEach(ctx, m.misplaced(), 0)
+		if len(errs) == 0 || ctx.Err() != nil {
+			break
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// moveEach moves tenants, some at a time, with a pause before each.
+func (m *Member) moveEach(ctx context.Context, list map[messages.Key]string, pause time.Duration) []error {
+	var group errgroup.Group
+	group.SetLimit(m.cfg.MoveParallel)
+	failed := make(chan error, len(list))
+	for key, to := range list {
+		if pause > 0 && !sleep(ctx, pause) {
+			break
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		group.Go(func() error {
+			err := m.move(ctx, key, to)
+			if err != nil && messages.CodeOf(err) != messages.CodeNotOwner { // it closed in between
+				m.log.Warn("a tenant was not handed over", "key", key.String(), "to", to, "code", messages.CodeOf(err))
+				failed <- err
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // the errors are in failed
+	close(failed)
+	var errs []error
+	for err := range failed {
+		errs = append(errs, err)
+	}
+	return errs
+}
+
+// rebalance is the goroutine that moves tenants to where they belong, once the members have not changed for a
+// while.
+func (m *Member) rebalance() {
+	pause := time.Second / time.Duration(m.cfg.MovesPerSecond)
+	for {
+		// Spread, so that the members do not all look at the same moment.
+		wait := m.cfg.RebalanceEvery + rand.N(m.cfg.RebalanceEvery/4+1)
+		select {
+		case <-m.changed:
+			wait = m.cfg.SettleAfter
+		case <-time.After(wait):
+			wait = 0
+		case <-m.settled.Done():
+			return
+		}
+		for settled := wait == 0; !settled; {
+			select {
+			case <-m.changed:
+			case <-time.After(wait):
+				settled = true
+			case <-m.settled.Done():
+				return
+			}
+		}
+		list := m.misplaced()
+		if len(list) == 0 {
+			continue
+		}
+		m.log.Info("moving tenants to the members that should have them", "tenants", len(list))
+		m.moveEach(m.settled, list, pause)
+	}
+}
+
+// sleep waits, and reports whether it was to the end.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,87 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	natsgo "github.com/nats-io/nats.go"
+
+	"github.com/leasehold/leasehold/messages"
+)
+
+// heardRequest takes a request from the subscription, and never holds it up.
+func (m *Member) heardRequest(msg *natsgo.Msg, direct bool) {
+	if msg.Reply == "" {
+		return // nobody waits for an answer
+	}
+	if m.inFlight.Add(1) > int64(m.cfg.MaxRequests) {
+		m.inFlight.Add(-1)
+		m.reply(msg, nil, m.refuse(&messages.Error{Code: messages.CodeOverloaded, RetryAfter: 100 * time.Millisecond, Message: "too many requests on this member"}))
+		return
+	}
+	taken := m.work.start(func() {
+		defer m.inFlight.Add(-1)
+		req := &messages.Request{}
+		m.reply(msg, req, m.serve(msg.Data, req, direct))
+	})
+	if !taken {
+		m.inFlight.Add(-1) // the member is closed: the client will ask another one
+	}
+}
+
+func (m *Member) serve(data []byte, req *messages.Request, direct bool) (reply *messages.Reply) {
+	defer func() {
+		if p := recover(); p != nil {
+			m.log.Error("a request panicked", "panic", fmt.Sprintf("%T", p), "stack", string(debug.Stack()))
+			// It may have been carried out before.
+			reply = m.refuse(messages.Unknown(req.Key, 0, &messages.Error{Code: messages.CodeInternal, Message: "a bug in Leasehold; the log has the stack"}))
+		}
+	}()
+	if err := json.Unmarshal(data, req); err != nil {
+		return m.refuse(&messages.Error{Code: messages.CodeInvalidArgument, Message: "the request is not a document of this protocol"})
+	}
+	if req.TimeoutMS <= 0 {
+		return m.refuse(&messages.Error{Code: messages.CodeDeadlineExceeded, Message: "the request came without time left"})
+	}
+	ctx, cancel := context.WithTimeout(m.life, req.Timeout())
+	defer cancel()
+	return m.answer(ctx, req, direct)
+}
+
+// reply sends an answer. One that is too large for a message becomes a refusal: of a page of events, half
+// of it is sent instead.
+func (m *Member) reply(msg *natsgo.Msg, req *messages.Request, reply *messages.Reply) {
+	limit := int(m.conn.MaxPayload())
+	for {
+		data, err := json.Marshal(reply)
+		switch {
+		case err != nil:
+			reply = m.tooMuch(req, reply, &messages.Error{Code: messages.CodeInternal, Message: "the answer cannot be written as JSON"})
+			continue
+		case len(data) <= limit:
+			if err := msg.Respond(data); err != nil {
+				m.log.Debug("an answer could not be sent", "error", err)
+			}
+			return
+		case len(reply.Events) > 1:
+			half := *reply
+			half.Events, half.More = reply.Events[:len(reply.Events)/2], true
+			reply = &half
+		default:
+			reply = m.tooMuch(req, reply, &messages.Error{Code: messages.CodeTooLarge,
+				Message: fmt.Sprintf("the answer is over the %d bytes that a NATS message may have", limit)})
+		}
+	}
+}
+
+// tooMuch is the answer in place of one that cannot be sent. What was done stands.
+func (m *Member) tooMuch(req *messages.Request, reply *messages.Reply, why *messages.Error) *messages.Reply {
+	if req != nil && reply.Error == nil && (req.Action == messages.ActionAppend || req.Action == messages.ActionCall) {
+		why = messages.Unknown(req.Key, reply.Epoch, why)
+		why.Message = "the work stands, but its answer cannot be sent"
+	}
+	return &messages.Reply{Owner: reply.Owner, Epoch: reply.Epoch, Seq: reply.Seq, Error: why}
+}
