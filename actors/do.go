@@ -59,7 +59,7 @@ func (t *Tenant) doLedger(ctx context.Context, req *messages.Request, reply *mes
 		case messages.ActionCall:
 			ctx, done := t.node.untilItStops(ctx)
 			defer done()
-			reply.Output, reply.Duplicate, err = l.CallOnce(ctx, req.Command, req.IdemKey, req.Input)
+			reply.Output, err = l.Call(ctx, req.Command, req.Input)
 		case messages.ActionQuery:
 			args := make([]any, len(req.Args))
 			for i, raw := range req.Args {
@@ -91,12 +91,9 @@ func (t *Tenant) doOrder(ctx context.Context, req *messages.Request, reply *mess
 		reply.Manifest, reply.Epoch, reply.Seq = &manifest, manifest.Epoch, manifest.LastSeq
 		return nil
 	case messages.ActionHandoff:
-		return t.node.ifHere(ctx, t.key, func(ctx context.Context, act *activation) error { return act.handOff(ctx, reasonRequested) })
+		return t.Handoff(ctx)
 	case messages.ActionAbandon:
-		return t.node.ifHere(ctx, t.key, func(ctx context.Context, act *activation) error {
-			reply := make(chan error, 1)
-			return act.order(ctx, abandon{reply}, reply)
-		})
+		return t.Abandon(ctx)
 	default:
 		return t.Forget(ctx)
 	}

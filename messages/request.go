@@ -11,8 +11,8 @@ const WireVersion = 1
 // Action names what a Request asks for.
 type Action string
 
-// The actions. Appends, calls, reads and snapshots open a tenant that is not open; the other three do
-// not: they are refused with CodeNotOwner.
+// The actions. Handoffs and abandons of a tenant that is not open are refused with CodeNotOwner: it would
+// be opened only to be closed. Every other action opens it.
 const (
 	ActionAppend   Action = "append"
 	ActionCall     Action = "call"
@@ -82,7 +82,7 @@ func (r *Request) Repeatable() bool {
 // Opens reports whether the request opens a tenant that is not open.
 func (r *Request) Opens() bool {
 	switch r.Action {
-	case ActionHandoff, ActionAbandon, ActionForget:
+	case ActionHandoff, ActionAbandon:
 		return false
 	}
 	return true

@@ -4,6 +4,10 @@
 // [New] returns a [Server], an http.Handler. openapi.yaml, which it serves at /openapi.yaml,
 // describes every route; a test holds the two together.
 //
+// What is asked of a tenant goes through Config.Tenants, a [Doer]: the node itself, or the member of a cluster, which
+// forwards it to the owner. The headers of an answer tell the state that it comes from ([EpochHeader],
+// [SeqHeader], [OwnerHeader]); a client that sends it back ([SeenHeader]) is never answered from an older one.
+//
 // # Errors
 //
 // Every error is one JSON document, a messages.Error: {"code": "held", "message": "…", …}. The code
@@ -13,7 +17,7 @@
 //	401 unauthorized (403 for a request that a web page of another site may have sent)
 //	404 not_found (405 for a known path with another method)
 //	408 deadline_exceeded: nothing was done
-//	409 held, lost, fenced: nothing was done
+//	409 held, lost, fenced, history_lost: nothing was done
 //	413 too_large
 //	415 invalid_argument, for a body that is not application/json
 //	421 not_owner

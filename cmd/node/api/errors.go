@@ -23,6 +23,7 @@ var statuses = map[messages.Code]int{
 	messages.CodeHeld:             http.StatusConflict,
 	messages.CodeLost:             http.StatusConflict,
 	messages.CodeFenced:           http.StatusConflict,
+	messages.CodeHistoryLost:      http.StatusConflict,
 	messages.CodeTooLarge:         http.StatusRequestEntityTooLarge,
 	messages.CodeNotOwner:         http.StatusMisdirectedRequest,
 	messages.CodeCommandFailed:    http.StatusUnprocessableEntity,

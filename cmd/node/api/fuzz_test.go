@@ -68,17 +68,17 @@ func FuzzQuery(f *testing.F) {
 			requireTyped(t, err)
 			return
 		}
-		args, err := request.arguments()
-		if err != nil {
+		if err := request.check(); err != nil {
 			requireTyped(t, err)
 			return
 		}
-		require.Len(t, args, len(request.Args))
-		for _, a := range args {
-			switch a.(type) {
+		for _, raw := range request.Args {
+			value, err := messages.DecodeArgument(raw)
+			require.NoError(t, err)
+			switch value.(type) {
 			case nil, bool, string, int64, float64, []byte:
 			default:
-				t.Fatalf("an argument of type %T", a)
+				t.Fatalf("an argument of type %T", value)
 			}
 		}
 	})

@@ -55,6 +55,7 @@ func newShared(t *testing.T) *shared {
 // service is one node with its API on a real listener.
 type service struct {
 	t      *testing.T
+	root   string // of the nodes' local files and stores
 	node   *actors.Node
 	server *api.Server
 	url    string
@@ -105,7 +106,7 @@ func (s *shared) start(t *testing.T, name string, change ...func(*setup)) *servi
 		_ = node.Shutdown(ctx) // tests that damage a tenant see its handoff fail
 	})
 	transport := newValidating(t, ts.Client().Transport)
-	out := &service{t: t, node: node, server: server, url: ts.URL, client: &http.Client{Transport: transport}, log: log}
+	out := &service{t: t, root: s.root, node: node, server: server, url: ts.URL, client: &http.Client{Transport: transport}, log: log}
 	if len(cfg.api.Tokens) > 0 {
 		out.token = cfg.api.Tokens[0]
 	}

@@ -39,7 +39,8 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// readyz says whether new requests should come here: both stores answer, and the node does not drain.
+// readyz says whether new requests should come here: both stores answer, nothing else that the node needs is
+// missing, and it does not drain.
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) error {
 	if s.draining.Load() {
 		return &messages.Error{Code: messages.CodeDraining, Message: "the node is shutting down"}
@@ -47,7 +48,32 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) error {
 	if err := s.probe(r.Context()); err != nil {
 		return err
 	}
+	if s.cfg.Ready != nil {
+		if err := s.cfg.Ready(); err != nil {
+			return notReady(err)
+		}
+	}
 	reply(w, http.StatusOK, health{Status: "ready"})
+	return nil
+}
+
+// notReady makes a refusal of every error: whoever probes looks at the status.
+func notReady(err error) error {
+	if e := messages.AsError(err); Status(e.Code) == http.StatusServiceUnavailable {
+		return e
+	}
+	return &messages.Error{Code: messages.CodeUnavailable, Cause: messages.CodeOf(err), Message: "the node is not ready", Err: err}
+}
+
+// showMembers describes the cluster as this node sees it.
+func (s *Server) showMembers(w http.ResponseWriter, r *http.Request) error {
+	if err := checkQuery(r); err != nil {
+		return err
+	}
+	if s.cfg.Members == nil {
+		return &messages.Error{Code: messages.CodeNotFound, Message: "this node is in no cluster"}
+	}
+	reply(w, http.StatusOK, s.cfg.Members())
 	return nil
 }
 

@@ -28,6 +28,7 @@ func (s *Server) routes() []route {
 		{method: get, pattern: "/metrics", always: true, handle: s.showMetrics},
 		{method: get, pattern: "/openapi.yaml", always: true, handle: s.showOpenAPI},
 		{method: get, pattern: "/v1/tenants", always: true, handle: s.listTenants},
+		{method: get, pattern: "/v1/members", always: true, handle: s.showMembers},
 		{method: post, pattern: "/v1/orgs/{org}/tenants:derive", handle: s.derive},
 		{method: get, pattern: tenantPattern, always: true, handle: s.showTenant},
 		{method: post, pattern: tenantPattern + "/events", handle: s.appendEvents},
@@ -35,9 +36,9 @@ func (s *Server) routes() []route {
 		{method: post, pattern: tenantPattern + "/query", handle: s.query},
 		{method: post, pattern: tenantPattern + "/commands/{name}", handle: s.command},
 		{method: post, pattern: tenantPattern + "/snapshot", handle: s.snapshot},
-		{method: post, pattern: tenantPattern + "/handoff", handle: s.handoff},
-		{method: post, pattern: tenantPattern + "/abandon", handle: s.abandon},
-		{method: post, pattern: tenantPattern + "/forget", handle: s.forget},
+		{method: post, pattern: tenantPattern + "/handoff", handle: s.ends(messages.ActionHandoff)},
+		{method: post, pattern: tenantPattern + "/abandon", handle: s.ends(messages.ActionAbandon)},
+		{method: post, pattern: tenantPattern + "/forget", handle: s.ends(messages.ActionForget)},
 	}
 }
 

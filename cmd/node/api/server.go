@@ -40,6 +40,14 @@ type Config struct {
 	Node    *actors.Node
 	Leases  LeaseReader
 	Durable ObjectLister
+	// Tenants carries out what is asked of tenants; default: Node. In a cluster it is the member, which
+	// forwards to the owner.
+	Tenants Doer
+	// Members describes the cluster as this node sees it, as JSON; nil: the node is in none.
+	Members func() any
+	// Ready is asked by /readyz beside the stores; nil: nothing else is needed. An error says that requests
+	// should not come here for now.
+	Ready func() error
 	// Tokens are the bearer tokens that are taken; none: no token is needed, and only requests to a
 	// loopback name are answered.
 	Tokens []string
@@ -70,6 +78,9 @@ type Server struct {
 
 // New returns a server. The error is that of a registry which has another server's metrics.
 func New(cfg Config) (*Server, error) {
+	if cfg.Tenants == nil {
+		cfg.Tenants = cfg.Node
+	}
 	if cfg.MaxBody == 0 {
 		cfg.MaxBody = 16 << 20
 	}

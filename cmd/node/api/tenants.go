@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"net/http"
 
 	"github.com/leasehold/leasehold/actors"
@@ -27,6 +26,7 @@ func (s *Server) showTenant(w http.ResponseWriter, r *http.Request) error {
 	case err != nil:
 		return err
 	case open:
+		stateHeaders(w.Header(), status.Owner, status.Epoch, 0)
 		reply(w, http.StatusOK, tenantView{Key: key, Open: true, Status: &status})
 		return nil
 	}
@@ -95,81 +95,33 @@ func (s *Server) derive(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// order runs an operation without input.
-func (s *Server) order(w http.ResponseWriter, r *http.Request, do func(context.Context, *actors.Tenant) error) error {
+// order has an operation without input carried out.
+func (s *Server) order(w http.ResponseWriter, r *http.Request, action messages.Action) (*messages.Reply, error) {
 	if _, err := keyOf(r); err != nil {
-		return err
+		return nil, err
 	}
 	if err := s.noBody(w, r); err != nil {
-		return err
+		return nil, err
 	}
-	t, err := s.tenant(r)
-	if err != nil {
-		return err
-	}
-	return do(r.Context(), t)
+	return s.do(w, r, &messages.Request{Action: action})
 }
 
 func (s *Server) snapshot(w http.ResponseWriter, r *http.Request) error {
-	return s.order(w, r, func(ctx context.Context, t *actors.Tenant) error {
-		manifest, err := t.Snapshot(ctx)
-		if err != nil {
-			return err
-		}
-		reply(w, http.StatusOK, manifest)
-		return nil
-	})
+	done, err := s.order(w, r, messages.ActionSnapshot)
+	if err != nil {
+		return err
+	}
+	reply(w, http.StatusOK, done.Manifest)
+	return nil
 }
 
-func (s *Server) forget(w http.ResponseWriter, r *http.Request) error {
-	return s.order(w, r, func(ctx context.Context, t *actors.Tenant) error {
-		if err := t.Forget(ctx); err != nil {
+// ends returns the handler of an operation that ends the tenant where it is open.
+func (s *Server) ends(action messages.Action) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if _, err := s.order(w, r, action); err != nil {
 			return err
 		}
 		w.WriteHeader(http.StatusNoContent)
 		return nil
-	})
-}
-
-func (s *Server) handoff(w http.ResponseWriter, r *http.Request) error {
-	return s.giveBack(w, r, (*actors.Tenant).Handoff)
-}
-
-func (s *Server) abandon(w http.ResponseWriter, r *http.Request) error {
-	return s.giveBack(w, r, (*actors.Tenant).Abandon)
-}
-
-// giveBack runs an operation that ends a tenant on this node. One that is not open is not opened only
-// to be closed again.
-func (s *Server) giveBack(w http.ResponseWriter, r *http.Request, do func(*actors.Tenant, context.Context) error) error {
-	key, err := keyOf(r)
-	if err != nil {
-		return err
 	}
-	switch _, open, err := s.cfg.Node.Peek(r.Context(), key); {
-	case err != nil:
-		return err
-	case !open:
-		return s.notOwner(r.Context(), key)
-	}
-	return s.order(w, r, func(ctx context.Context, t *actors.Tenant) error {
-		if err := do(t, ctx); err != nil {
-			return err
-		}
-		w.WriteHeader(http.StatusNoContent)
-		return nil
-	})
-}
-
-// notOwner names who holds the tenant, as far as the lease store tells.
-func (s *Server) notOwner(ctx context.Context, key messages.Key) error {
-	e := &messages.Error{Code: messages.CodeNotOwner, Key: key.String(), Message: "the tenant is not open on this node"}
-	lease, known, err := s.cfg.Leases.Read(ctx, key)
-	if err != nil {
-		return err
-	}
-	if known && lease.Owner != s.cfg.Node.Owner() {
-		e.Owner, e.Epoch = lease.Owner, lease.Epoch
-	}
-	return e
 }
