@@ -180,6 +180,7 @@ func (t *tenant) undrained(err error) {
 	}
 	t.drain, t.forgetOp = nil, nil
 	t.setState(StateServing)
+	t.saveLast()
 	t.act.used.Store(t.node.sinceStart())
 	t.emit(failure(messages.LifecycleUndrained, d.failed))
 	if d.reply != nil {
@@ -226,6 +227,7 @@ func (t *tenant) abandon(m abandon) {
 func (t *tenant) release(r *release) {
 	t.releasing = r
 	t.fence.Close(messages.ReasonReleased)
+	t.stopLast()
 	t.lease.Send(leaseactor.Release{})
 }
 

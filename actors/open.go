@@ -132,17 +132,25 @@ func (t *tenant) snapshotConfig(file string, gen int) snapshotactor.Config {
 		Store: slotted{t.node.durable(), act, t.self.Context()}, Key: t.key, Owner: t.node.owner, Fence: t.fence, Verifier: verifier{t.node}, File: file,
 		Now: cfg.Now, CallTimeout: cfg.DurableTimeout, Retention: cfg.Retention, Planted: cfg.Planted, Log: t.node.log(t.key),
 		Cut: func(ctx context.Context) (snapshotactor.Image, error) {
-			// A slot for the image that is about to be held in memory; it is returned with the answer.
-			if err := act.takeSlot(ctx); err != nil {
-				return snapshotactor.Image{}, err
-			}
-			// Read before the cut: what was acknowledged by then is in the image, and retention by age
-			// takes a snapshot for older than it is, never for younger.
-			at := cfg.Now()
-			image, err := act.ledger.Load().Cut(ctx)
-			return snapshotactor.Image{Bytes: image.Bytes, Events: image.Events, LastSeq: image.LastSeq, Version: image.Version, CutAt: at}, err
+			return cut(ctx, act, cfg.Now, (*ledgeractor.Handle).Cut)
+		},
+		CutLast: func(ctx context.Context) (snapshotactor.Image, error) {
+			return cut(ctx, act, cfg.Now, (*ledgeractor.Handle).CutLast)
 		},
 	}
+}
+
+// cut copies the ledger for a snapshot.
+func cut(ctx context.Context, act *activation, now func() time.Time, from func(*ledgeractor.Handle, context.Context) (ledgeractor.Image, error)) (snapshotactor.Image, error) {
+	// A slot for the image that is about to be held in memory; it is returned with the answer.
+	if err := act.takeSlot(ctx); err != nil {
+		return snapshotactor.Image{}, err
+	}
+	// Read before the cut: what was acknowledged by then is in the image, and retention by age
+	// takes a snapshot for older than it is, never for younger.
+	at := now()
+	image, err := from(act.ledger.Load(), ctx)
+	return snapshotactor.Image{Bytes: image.Bytes, Events: image.Events, LastSeq: image.LastSeq, Version: image.Version, CutAt: at}, err
 }
 
 // restoredOpen handles the answer to OpenTenant.
@@ -217,6 +225,7 @@ func (t *tenant) ledgerOpened(m ledgeractor.Opened) {
 // flush, and err answers everyone who waits.
 func (t *tenant) giveUp(err error) {
 	if t.state == StateClosing {
+		t.endWithoutLast()
 		return
 	}
 	if e := messages.AsError(err); t.state == StateOpening && e.Code == messages.CodeCorrupt {

@@ -28,7 +28,9 @@ func (t *tenant) fromLease(msg any) {
 		t.lost(m.Err)
 	case leaseactor.Expired:
 		t.emit(messages.Lifecycle{Kind: messages.LifecycleFenced, Code: messages.CodeFenced, Reason: messages.ReasonExpiredLocally})
+		t.saveLast()
 	case leaseactor.Resumed:
+		t.last.tries = 0
 		t.emit(messages.Lifecycle{Kind: messages.LifecycleResumed})
 	case leaseactor.Released:
 		t.released(m.Err)
@@ -69,14 +71,16 @@ func (t *tenant) retain() {
 	t.snaps.Send(snapshotactor.RetainFrom{Proven: t.proven})
 }
 
-// lost ends the tenant for good: the store has refused it.
+// lost ends the tenant for good: the store has refused it. Its last snapshot may come before the end.
 func (t *tenant) lost(err error) {
 	if t.state == StateClosing && t.forgetOp == nil {
 		return // it is on its way out, and its release was refused
 	}
 	t.emit(messages.Lifecycle{Kind: messages.LifecycleLost, Code: messages.CodeOf(err), Reason: messages.ReasonLeaseLost})
 	t.fence.Close(messages.ReasonLeaseLost)
-	t.end(err)
+	if !t.lastBeforeTheEnd(err) {
+		t.end(err)
+	}
 }
 
 // fromSnapshots handles a report of the snapshot child.
@@ -162,6 +166,9 @@ func (t *tenant) taken(m snapshotactor.Taken) {
 		t.act.returnSlot()
 	}
 	t.published = max(t.published, m.Manifest.Snapshot)
+	if m.Manifest.Snapshot > 0 {
+		t.last.landed = max(t.last.landed, m.Version)
+	}
 	if m.Err == nil {
 		t.counted, t.saved, t.lastSeq = m.Manifest.Snapshot, m.Version, m.Manifest.LastSeq
 		t.emit(messages.Lifecycle{Kind: messages.LifecycleSnapshot, Events: m.Manifest.Events, LastSeq: m.Manifest.LastSeq,
@@ -170,8 +177,12 @@ func (t *tenant) taken(m snapshotactor.Taken) {
 		if !k.begun.IsZero() {
 			t.node.metrics.snapshot.Observe(t.node.cfg.Now().Sub(k.begun).Seconds())
 		}
+	} else if e := failure(messages.LifecycleSnapFail, m.Err); k.last && m.Manifest.Snapshot > 0 {
+		e.Kind, e.Events, e.LastSeq = messages.LifecycleLastSnap, m.Manifest.Events, m.Manifest.LastSeq
+		e.Position = messages.Position{Epoch: t.granted.Epoch, Snapshot: m.Manifest.Snapshot}
+		t.emit(e)
 	} else {
-		t.emit(failure(messages.LifecycleSnapFail, m.Err))
+		t.emit(e)
 	}
 	if k.reply != nil {
 		k.reply <- snapshotDone{m.Manifest, m.Err}
@@ -189,4 +200,5 @@ func (t *tenant) taken(m snapshotactor.Taken) {
 	if !m.Settled {
 		t.flushed(m.Err)
 	}
+	t.afterTake(k, m)
 }

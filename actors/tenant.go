@@ -108,6 +108,7 @@ type tenant struct {
 	saved     uint64 // the ledger's version that the newest counted snapshot holds
 	lastSeq   int64
 	takes     []take // asked for and not answered yet, in order
+	last      lastSnapshot
 
 	leaving   *leaving
 	drain     *drain
@@ -120,6 +121,7 @@ type tenant struct {
 type take struct {
 	reply chan snapshotDone
 	begun time.Time
+	last  bool
 }
 
 func newTenant(n *Node, act *activation) *tenant {
@@ -206,6 +208,13 @@ func (t *tenant) own(msg any) {
 		t.mark()
 	case filesGone:
 		t.filesGone(m.err)
+	case lastAgain:
+		t.last.pausing = false
+		t.saveLast()
+	case lastHurry:
+		t.hurryLast()
+	case lastTimeout:
+		t.endWithoutLast()
 	}
 }
 
@@ -326,7 +335,8 @@ func (t *tenant) childGone(m mailbox.Terminated) {
 	case m.Ref != t.lease && m.Ref != t.snaps && m.Ref != t.ledger:
 		return
 	case t.state == StateClosing && m.Ref != t.lease && (m.Ref != t.snaps || t.forgetOp == nil):
-		return // nothing waits for it any more
+		t.endWithoutLast() // nothing else waits for it any more
+		return
 	}
 	t.emit(messages.Lifecycle{Kind: messages.LifecyclePanic, Code: messages.CodeInternal})
 	failed := &messages.Error{Code: messages.CodeInternal, Key: t.key.String(), Epoch: t.granted.Epoch, Message: "an actor of the tenant failed"}

@@ -23,16 +23,50 @@ type Image struct {
 // cutPath is the temporary file of a Cut.
 func cutPath(path string) string { return path + ".cut" }
 
-// cut implements Handle.Cut: between two batches a read transaction begins, which costs the writer
-// next to nothing; then the pages that it sees are copied.
-func (h *Handle) cut(ctx context.Context) (image Image, err error) {
+// CutLast is Cut for the last snapshot of a holder: it works also while the fence has closed by itself,
+// or because the store refused a renewal. What it returns then holds every write that was ever
+// acknowledged, and none that was refused: a batch whose fence is closed is rolled back before the cut.
+// A fence that was closed for any other reason (a release, a forget, a slot that was taken) is
+// CodeFenced. It is for the actor that owns the ledger's lease; nothing may be acknowledged on its
+// strength.
+func (h *Handle) CutLast(ctx context.Context) (Image, error) {
+	ctx, cancel := h.deadline(ctx)
+	defer cancel()
+	return h.cutImage(ctx, true)
+}
+
+// lastCutAsk is a cutAsk of CutLast.
+type lastCutAsk struct{ cutAsk }
+
+// overByItself reports whether a fence's error is one with which CutLast still works: the lease was not
+// given up by this holder.
+func overByItself(err error) bool {
+	e := messages.AsError(err)
+	return e != nil && e.Code == messages.CodeFenced && (e.Reason == messages.ReasonExpiredLocally || e.Reason == messages.ReasonLeaseLost)
+}
+
+// mayCut looks at the fence for a Cut, or for a CutLast.
+func (h *Handle) mayCut(last bool) error {
+	err := h.checkFence()
+	if last && overByItself(err) {
+		return nil
+	}
+	return err
+}
+
+// cut implements Handle.Cut.
+func (h *Handle) cut(ctx context.Context) (Image, error) { return h.cutImage(ctx, false) }
+
+// cutImage implements Cut and CutLast: between two batches a read transaction begins, which costs the
+// writer next to nothing; then the pages that it sees are copied.
+func (h *Handle) cutImage(ctx context.Context, last bool) (image Image, err error) {
 	if err := h.awaitOpen(ctx); err != nil {
 		return Image{}, err
 	}
 	if err := h.usable(); err != nil {
 		return Image{}, err
 	}
-	if err := h.checkFence(); err != nil {
+	if err := h.mayCut(last); err != nil {
 		return Image{}, err
 	}
 	pool := h.shared.readers
@@ -61,8 +95,12 @@ func (h *Handle) cut(ctx context.Context) (image Image, err error) {
 		pool.leave()
 		<-pool.cutting
 	}
-	a := &cutAsk{ask: newAsk(ctx), pin: func() error { return pool.fail.typed(pinRead(source)) }}
-	if !h.ref.Send(a) {
+	a := &lastCutAsk{cutAsk{ask: newAsk(ctx), pin: func() error { return pool.fail.typed(pinRead(source)) }}}
+	var msg any = &a.cutAsk
+	if last {
+		msg = a
+	}
+	if !h.ref.Send(msg) {
 		end()
 		return Image{}, closedError(h.cfg.Key)
 	}
@@ -89,7 +127,7 @@ func (h *Handle) cut(ctx context.Context) (image Image, err error) {
 		}
 		return Image{}, pool.fail.typed(err)
 	}
-	if err := h.checkFence(); err != nil {
+	if err := h.mayCut(last); err != nil {
 		return Image{}, err
 	}
 	image.Version = a.version

@@ -68,6 +68,10 @@ func (a *Actor) Receive(self *mailbox.Self, msg any) {
 			return
 		}
 		a.snapshots.queue = append(a.snapshots.queue, m)
+	case Hurry:
+		if _, taking := a.snapshots.current.(Take); taking {
+			a.snapshots.cancel()
+		}
 	case RetainFrom, SweepUpTo:
 		a.upkeep.queue = append(a.upkeep.queue, m)
 	case ForgetUpTo:
@@ -159,12 +163,19 @@ func (a *Actor) take(ctx context.Context, c Take, p *Publisher, meanwhile func(a
 		if m.Snapshot == 0 {
 			return Taken{Err: err, Reason: c.Reason}
 		}
+		if c.Last && a.doubt.version >= c.Version {
+			return Taken{Manifest: m, Version: a.doubt.version, Err: err, Reason: c.Reason}
+		}
 		meanwhile(Taken{Manifest: m, Version: a.doubt.version, Err: err, Reason: a.doubt.reason, Settled: true})
 	}
-	if a.cfg.Cut == nil {
+	cut := a.cfg.Cut
+	if c.Last {
+		cut = a.cfg.CutLast
+	}
+	if cut == nil {
 		return Taken{Err: invalid(a.cfg.Key, "nothing to cut snapshots with is configured"), Reason: c.Reason}
 	}
-	image, err := a.cfg.Cut(ctx)
+	image, err := cut(ctx)
 	if err != nil {
 		return Taken{Err: err, Reason: c.Reason}
 	}

@@ -10,7 +10,19 @@ type (
 	OpenTenant struct{ Grant Grant }
 	// Take asks for a snapshot that is cut after this command was received. Answer: Taken. Takes run
 	// one after the other, in the order of their arrival (L6).
-	Take struct{ Reason string }
+	Take struct {
+		Reason string
+		// Last asks for the last snapshot of a holder whose fence has closed by itself: it is cut by
+		// Config.CutLast, and like every snapshot it counts only if the fence is open after its manifest.
+		// A number that was in doubt, and whose image is of Version or later, is settled and is the answer:
+		// no second image is cut of the same state.
+		Last    bool
+		Version uint64
+	}
+	// Hurry ends the running attempt of a Take, which is answered with an error, and leaves its number in
+	// doubt: the next Take reads it back and sends the same bytes again. It is for a supervisor who has
+	// learned that the store is back while a call waits for an answer that was lost. No answer.
+	Hurry struct{}
 	// RetainFrom deletes old copies; see Retain. Answer: Retained.
 	RetainFrom struct{ Proven uint64 }
 	// ForgetUpTo deletes every copy of the epochs up to a floor that the lease store has already

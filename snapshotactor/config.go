@@ -91,6 +91,8 @@ type Config struct {
 	File string
 	// Cut takes a consistent copy of the ledger while it serves. Needed by the actor's Take.
 	Cut func(ctx context.Context) (Image, error)
+	// CutLast does the same while the fence has closed by itself. Needed by a Take with Last.
+	CutLast func(ctx context.Context) (Image, error)
 	// Now is the holder's clock; nil: time.Now. It only dates manifests and ages snapshots.
 	Now func() time.Time
 	// Nonce returns a word that no other attempt uses; nil: 130 random bits as text. A simulation
