@@ -43,7 +43,7 @@ func StartCluster(ctx context.Context, dir string, n int) (*Cluster, error) {
 	err = c.Ready(ctx)
 	if err == nil {
 		// A member that dies before the others know each other leaves a cluster that cannot elect.
-		err = poll(ctx, "the members do not know each other", c.complete)
+		err = poll(ctx, often, "the members do not know each other", c.complete)
 	}
 	if err != nil {
 		c.Shutdown()
@@ -96,7 +96,7 @@ func (c *Cluster) Ready(ctx context.Context) error {
 			}
 		}
 	}
-	return poll(ctx, "JetStream has no leader", func() bool {
+	return poll(ctx, often, "JetStream has no leader", func() bool {
 		for _, s := range c.Servers {
 			if s.ns.Running() && s.ns.JetStreamIsLeader() {
 				return true
