@@ -91,9 +91,12 @@ func (t *Tenant) doOrder(ctx context.Context, req *messages.Request, reply *mess
 		reply.Manifest, reply.Epoch, reply.Seq = &manifest, manifest.Epoch, manifest.LastSeq
 		return nil
 	case messages.ActionHandoff:
-		return t.Handoff(ctx)
+		return t.node.ifHere(ctx, t.key, func(ctx context.Context, act *activation) error { return act.handOff(ctx, reasonRequested) })
 	case messages.ActionAbandon:
-		return t.Abandon(ctx)
+		return t.node.ifHere(ctx, t.key, func(ctx context.Context, act *activation) error {
+			reply := make(chan error, 1)
+			return act.order(ctx, abandon{reply}, reply)
+		})
 	default:
 		return t.Forget(ctx)
 	}
