@@ -152,9 +152,12 @@ func state(a answer) []string {
 	return []string{a.header.Get(api.EpochHeader), a.header.Get(api.SeqHeader), a.header.Get(api.OwnerHeader)}
 }
 
-// An error of the owner is the answer, whole, with the status of its code and the state that it comes from.
+// An error of the owner is the answer, whole, with the status of its code and the state that it comes from. What the
+// lease store says is not added: whoever forwards has looked there.
 func TestForward_ErrorsOfTheOwnerArePassedOn(t *testing.T) {
-	s, d := forwarding(t)
+	sh, d := newShared(t), &scripted{}
+	into[appended](t, sh.start(t, "z").post(tenantPath(tenantOne)+"/events", `{"kind":"a"}`), 200)
+	s := sh.start(t, "a", func(c *setup) { c.api.Tenants = d })
 	key := "acme/" + tenantOne
 	for _, e := range []messages.Error{
 		{Code: messages.CodeHistoryLost, Key: key, Epoch: 4, Message: "lost"},
