@@ -1,6 +1,7 @@
 package client
 
 import (
+	"slices"
 	"time"
 
 	"github.com/leasehold/leasehold/messages"
@@ -37,25 +38,14 @@ func (r *run) answered(reply *messages.Reply) (final *messages.Reply, wait time.
 		r.forget()
 		return nil, r.pace.after(e.RetryAfter, maxDrainPause)
 	case messages.CodeHeld:
-		// Whoever answered waits for the end of the last owner's lease, and will acquire it then.
-		if r.target == "" {
-			r.target = reply.Owner
-		}
-		return nil, r.pace.after(e.RetryAfter, maxPause)
+		return nil, r.held(reply)
 	case messages.CodeOverloaded:
 		return nil, r.pace.after(e.RetryAfter, e.RetryAfter)
-	case messages.CodeFenced, messages.CodeClosed, messages.CodeCanceled:
-		r.forget()
-		return nil, r.pace.backoff()
-	case messages.CodeDeadlineExceeded:
-		return nil, r.pace.backoff() // of this attempt; ours is not over yet
-	case messages.CodeUnavailable:
-		if !r.req.Opens() {
-			return reply, 0 // a store did not answer in the middle of it
-		}
-		return nil, r.pace.backoff()
+	case messages.CodeFenced, messages.CodeClosed, messages.CodeCanceled, messages.CodeDeadlineExceeded, messages.CodeUnavailable:
+		return r.interrupted(reply)
 	case messages.CodeUnknownOutcome:
-		if !r.repeatable {
+		// An answer that is too large will not be smaller the next time.
+		if !r.repeatable || e.Cause == messages.CodeTooLarge {
 			return reply, 0
 		}
 		r.doubt = e
@@ -70,10 +60,49 @@ func (r *run) answered(reply *messages.Reply) (final *messages.Reply, wait time.
 	return reply, 0
 }
 
+// held handles the refusal of a member that would acquire, and waits for the end of the last owner's lease: it is asked
+// again. But an owner that this request gave up on for its silence, and that renews its lease meanwhile, is only slow.
+func (r *run) held(reply *messages.Reply) (wait time.Duration) {
+	e := reply.Error
+	if now := e.Lease; now != nil {
+		before := r.lease
+		r.lease = *now
+		if before.Owner == now.Owner && before.Epoch == now.Epoch && now.End.After(before.End) && slices.Contains(r.req.Avoid, now.Owner) {
+			return r.follow(now.Owner)
+		}
+	}
+	if r.target == "" {
+		r.target = reply.Owner
+	}
+	return r.pace.after(e.RetryAfter, maxPause)
+}
+
+// interrupted handles the refusals that say that nothing was done of what goes to a ledger: these come from the open,
+// or from before the commit. Where a tenant is to be closed, they may come from the middle of it, and whoever asks a
+// second time may meet the tenant's next life: that is not done.
+func (r *run) interrupted(reply *messages.Reply) (final *messages.Reply, wait time.Duration) {
+	e := reply.Error
+	if !tellsState(r.req.Action) {
+		if e.Code == messages.CodeCanceled || e.Code == messages.CodeDeadlineExceeded {
+			reply.Error = messages.Unknown(r.req.Key, reply.Epoch, e) // "nothing was done" would be too much
+		}
+		return reply, 0
+	}
+	switch e.Code {
+	case messages.CodeUnavailable: // a store did not answer; the same node may try again
+	case messages.CodeDeadlineExceeded: // of this attempt; ours is not over yet
+	default:
+		r.forget()
+	}
+	return nil, r.pace.backoff()
+}
+
 // succeeded handles a success: it is the answer, unless it goes backwards.
 func (r *run) succeeded(reply *messages.Reply) (final *messages.Reply, wait time.Duration) {
 	if !tellsState(r.req.Action) {
-		r.client.owners.forget(r.req.Key, r.target) // who has closed the tenant owns it no more
+		// Who has closed the tenant owns it no more.
+		r.client.owners.forget(r.req.Key, r.target)
+		r.client.owners.forget(r.req.Key, reply.Owner)
 		return reply, 0
 	}
 	if !reply.Seen().Before(r.req.Seen) {

@@ -33,6 +33,11 @@ func (c *Client) Do(ctx context.Context, req *messages.Request) *messages.Reply 
 	if err := r.req.Validate(); err != nil {
 		return messages.Refuse(err)
 	}
+	if c.life.Err() != nil {
+		closed := *errClosed
+		closed.Key = r.req.Key.String()
+		return messages.Refuse(&closed)
+	}
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.cfg.RequestTimeout)
@@ -54,10 +59,11 @@ type run struct {
 	target   string        // where it goes next; "": to any member
 	patience time.Duration // of the next attempt of a repeatable request
 	pace     pace
-	hops     int   // followed without a pause
-	failures int   // attempts that got no answer
-	refusal  error // the last one after which nothing was done
-	doubt    error // the last failure after which the work may stand, or may yet be done
+	hops     int            // followed without a pause
+	failures int            // attempts that got no answer
+	lease    messages.Lease // of the owner that the last CodeHeld named
+	refusal  error          // the last one after which nothing was done
+	doubt    error          // the last failure after which the work may stand, or may yet be done
 }
 
 func (r *run) loop(ctx context.Context) *messages.Reply {
@@ -70,16 +76,16 @@ func (r *run) loop(ctx context.Context) *messages.Reply {
 		var final *messages.Reply
 		var wait time.Duration
 		asked := r.target
-		if err != nil {
-			final, wait = r.failed(ctx, err)
-		} else {
+		if err == nil {
 			final, wait = r.answered(reply)
+		} else {
+			final, wait = r.failed(ctx, err)
 		}
 		if final != nil {
 			return final
 		}
 		r.client.cfg.Log.Debug("request is sent again", "key", r.req.Key.String(), "action", r.req.Action,
-			"asked", asked, "code", r.why(), "next", r.target, "wait", wait)
+			"asked", asked, "refused", messages.CodeOf(r.refusal), "doubt", messages.CodeOf(r.doubt), "next", r.target, "wait", wait)
 		if wait > 0 {
 			r.hops = 0
 			sleep(ctx, wait)
@@ -94,7 +100,6 @@ func (r *run) attempt(ctx context.Context) (*messages.Reply, error) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, r.patience)
 		defer cancel()
-		r.patience *= 2
 	}
 	r.trust(r.target) // whom we ask again, we do not avoid
 	req := r.req      // a transport may keep what it was given
@@ -118,6 +123,9 @@ func (r *run) failed(ctx context.Context, err error) (final *messages.Reply, wai
 		if !r.repeatable {
 			return messages.Refuse(messages.Unknown(r.req.Key, 0, r.doubt)), 0
 		}
+		if r.patience < time.Hour {
+			r.patience *= 2
+		}
 	}
 	r.avoid(r.target)
 	r.forget()
@@ -129,11 +137,8 @@ func (r *run) failed(ctx context.Context, err error) (final *messages.Reply, wai
 
 // typed gives a transport's own error a code: what is not typed yet is a connection that failed.
 func typed(err error) error {
-	if messages.CodeOf(err) != messages.CodeInternal {
-		return err
-	}
 	var e *messages.Error
-	if errors.As(err, &e) {
+	if errors.As(err, &e) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return err
 	}
 	return &messages.Error{Code: messages.CodeUnavailable, Message: "the connection failed before the answer", Err: err}
@@ -141,7 +146,11 @@ func typed(err error) error {
 
 // gaveUp is the reply to a request whose context has ended.
 func (r *run) gaveUp(ctx context.Context) *messages.Reply {
-	why := *messages.AsError(context.Cause(ctx))
+	err := ctx.Err()
+	if context.Cause(ctx) == error(errClosed) {
+		err = errClosed
+	}
+	why := *messages.AsError(err)
 	why.Key = r.req.Key.String()
 	if r.doubt != nil && r.changes() {
 		why.Err = errors.Join(why.Err, r.doubt)
@@ -162,14 +171,6 @@ func (r *run) gaveUp(ctx context.Context) *messages.Reply {
 // changes reports whether the request does anything that could stand.
 func (r *run) changes() bool {
 	return r.req.Action != messages.ActionQuery && r.req.Action != messages.ActionEvents
-}
-
-// why is the code of the last failure, for the log.
-func (r *run) why() messages.Code {
-	if r.refusal != nil {
-		return messages.CodeOf(r.refusal)
-	}
-	return messages.CodeOf(r.doubt)
 }
 
 // forget forgets the owner that was asked. The next attempt goes to the one that another caller has found
