@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"io"
 	"net"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,13 +15,20 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
+	"github.com/leasehold/leasehold/actors/client"
 	"github.com/leasehold/leasehold/messages"
 	"github.com/leasehold/leasehold/stores/nats"
 	"github.com/leasehold/leasehold/stores/storetest"
 )
 
-// The subjects of the members of a cluster, beside those of the stores.
-var memberSubjects = []string{"leasehold.prod.request", "leasehold.prod.request.*", "leasehold.prod.members", "leasehold.prod.members.*"}
+// memberSubjects are the subjects of the members of a cluster, beside those of the stores.
+func memberSubjects(t *testing.T) []string {
+	s, err := client.NewSubjects("prod")
+	require.NoError(t, err)
+	require.Equal(t, s.AnyRequest()+"."+client.Token("n#1"), s.Request("n#1"))
+	require.Equal(t, s.Members()+"."+client.Token("n#1"), s.Member("n#1"))
+	return []string{s.AnyRequest(), s.AnyRequest() + ".*", s.Members(), s.Members() + ".*"}
+}
 
 // nats-server.conf, as it is, on three servers with routes and clients over TLS.
 func TestConfiguration(t *testing.T) {
@@ -45,8 +53,8 @@ func (d *deployment) lists(t *testing.T) {
 			continue
 		}
 		nodes++
-		require.ElementsMatch(t, append(nats.Permissions("prod"), memberSubjects...), user.Permissions.Publish.Allow)
-		require.ElementsMatch(t, append([]string{"_INBOX.>"}, memberSubjects...), user.Permissions.Subscribe.Allow)
+		require.ElementsMatch(t, append(nats.Permissions("prod"), memberSubjects(t)...), user.Permissions.Publish.Allow)
+		require.ElementsMatch(t, append([]string{"_INBOX.>"}, memberSubjects(t)...), user.Permissions.Subscribe.Allow)
 		require.Equal(t, 1, user.Permissions.Response.MaxMsgs)
 	}
 	require.Equal(t, 3, nodes)
@@ -99,7 +107,7 @@ func (d *deployment) permissions(t *testing.T) {
 				"$JS.API.STREAM.RESTORE.x", "$JS.API.CONSUMER.CREATE.KV_prod-leases", "$JS.API.INFO", "$SYS.REQ.SERVER.PING", "_INBOX_app.x.1",
 				"_INBOX.x.1", "anything",
 			},
-			subscribe: append([]string{"_INBOX.mine.*"}, memberSubjects...),
+			subscribe: append([]string{"_INBOX.mine.*"}, memberSubjects(t)...),
 			noSubs:    []string{"leasehold.yours.request", "leasehold.yours.members", "leasehold.>", "$KV.>", "$JS.>", "$SYS.>", "_INBOX_app.>", ">"},
 		},
 		{
@@ -231,11 +239,13 @@ func (d *deployment) refused(t *testing.T) {
 	stranger := &deployment{secrets: t.TempDir()}
 	require.NoError(t, strangersPlan().Write(stranger.secrets))
 	for name, change := range map[string]func(*nats.Config){
-		"no nkey":                          func(c *nats.Config) { c.NKeyFile = "" },
-		"no certificate":                   func(c *nats.Config) { c.CertFile, c.KeyFile = "", "" },
-		"an unknown nkey":                  func(c *nats.Config) { c.NKeyFile = stranger.file("node-a.nk") },
-		"a certificate of somebody else's": func(c *nats.Config) { c.CertFile, c.KeyFile = stranger.file("node-a.pem"), stranger.file("node-a.key") },
-		"a server of somebody else's":      func(c *nats.Config) { c.CAFile = stranger.file("ca.pem") },
+		"no nkey":         func(c *nats.Config) { c.NKeyFile = "" },
+		"no certificate":  func(c *nats.Config) { c.CertFile, c.KeyFile = "", "" },
+		"an unknown nkey": func(c *nats.Config) { c.NKeyFile = stranger.file("node-a", "client.nk") },
+		"a certificate of somebody else's": func(c *nats.Config) {
+			c.CertFile, c.KeyFile = stranger.file("node-a", "client.pem"), stranger.file("node-a", "client.key")
+		},
+		"a server of somebody else's": func(c *nats.Config) { c.CAFile = stranger.file("node-a", "ca.pem") },
 	} {
 		require.ErrorIs(t, open(change), messages.ErrUnavailable, name)
 	}
@@ -246,9 +256,9 @@ func (d *deployment) refused(t *testing.T) {
 		require.NotContains(t, rest(lines), "PONG")
 	})
 	t.Run("a client's certificate on a route", func(t *testing.T) {
-		require.NoError(t, d.route(t, "nats-1.routes"), "a server gets in")
-		require.ErrorContains(t, d.route(t, "node-a"), "tls: unknown certificate authority")
-		require.ErrorContains(t, d.route(t, "nats-1"), "tls: unknown certificate authority")
+		require.NoError(t, d.route(t, "servers/nats-1/server.routes"), "a server gets in")
+		require.ErrorContains(t, d.route(t, "clients/node-a/client"), "tls: unknown certificate authority")
+		require.ErrorContains(t, d.route(t, "servers/nats-1/server"), "tls: unknown certificate authority")
 	})
 }
 
@@ -259,7 +269,7 @@ func (d *deployment) route(t *testing.T, who string) error {
 	require.NoError(t, err)
 	defer conn.Close()
 	require.NoError(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
-	pair, err := tls.LoadX509KeyPair(d.file(who+".pem"), d.file(who+".key"))
+	pair, err := tls.LoadX509KeyPair(filepath.Join(d.secrets, who+".pem"), filepath.Join(d.secrets, who+".key"))
 	require.NoError(t, err)
 	// Who the server is does not matter here: what counts is whom it lets in. The certificate is sent even if the server asks for
 	// others.

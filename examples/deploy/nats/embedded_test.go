@@ -52,7 +52,7 @@ func TestEmbeddedConfiguration(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, leases.Close())
 	for name, change := range map[string]func(*nats.Config){
-		"an app":   func(c *nats.Config) { c.NKeyFile = d.file("app.nk") },
+		"an app":   func(c *nats.Config) { c.NKeyFile = d.file("app", "client.nk") },
 		"nobody":   func(c *nats.Config) { c.NKeyFile = "" },
 		"no proof": func(c *nats.Config) { c.CertFile, c.KeyFile = "", "" },
 	} {

@@ -97,23 +97,20 @@ func (d *deployment) load(t *testing.T, name string) *server.Options {
 func (d *deployment) layOut(t *testing.T, name string) string {
 	t.Helper()
 	folder := filepath.Join(t.TempDir(), name)
-	require.NoError(t, os.MkdirAll(filepath.Join(folder, "credentials"), 0o700))
+	require.NoError(t, os.MkdirAll(folder, 0o700))
+	require.NoError(t, os.Symlink(filepath.Join(d.secrets, "servers", name), filepath.Join(folder, "credentials")))
 	for _, file := range []string{"nats-server.conf", "embedded.conf", "users.conf"} {
 		config, err := os.ReadFile(file)
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(filepath.Join(folder, file), config, 0o600))
 	}
-	for file, from := range map[string]string{
-		"ca.pem": "ca.pem", "routes-ca.pem": "routes-ca.pem", "public.conf": "public.conf",
-		"server.pem": name + ".pem", "server.key": name + ".key", "server.routes.pem": name + ".routes.pem", "server.routes.key": name + ".routes.key",
-	} {
-		require.NoError(t, os.Link(filepath.Join(d.secrets, from), filepath.Join(folder, "credentials", file)))
-	}
 	return folder
 }
 
 // file returns a file of a client.
-func (d *deployment) file(name string) string { return filepath.Join(d.secrets, name) }
+func (d *deployment) file(client, name string) string {
+	return filepath.Join(d.secrets, "clients", client, name)
+}
 
 // urls returns the addresses of all servers.
 func (d *deployment) urls() string {
@@ -129,17 +126,17 @@ func (d *deployment) urls() string {
 
 // store is how a node's stores are opened.
 func (d *deployment) store(client string) nats.Config {
-	return nats.Config{URL: d.urls(), Cluster: "prod", Replicas: 3, SyncAlways: true, Timeout: 10 * time.Second, CAFile: d.file("ca.pem"),
-		CertFile: d.file(client + ".pem"), KeyFile: d.file(client + ".key"), NKeyFile: d.file(client + ".nk")}
+	return nats.Config{URL: d.urls(), Cluster: "prod", Replicas: 3, SyncAlways: true, Timeout: 10 * time.Second,
+		CAFile: d.file(client, "ca.pem"), CertFile: d.file(client, "client.pem"), KeyFile: d.file(client, "client.key"), NKeyFile: d.file(client, "client.nk")}
 }
 
 // dial connects as a client, whose violations are in LastError after a Flush.
 func (d *deployment) dial(t *testing.T, client string, options ...natsgo.Option) *natsgo.Conn {
 	t.Helper()
-	nkey, err := natsgo.NkeyOptionFromSeed(d.file(client + ".nk"))
+	nkey, err := natsgo.NkeyOptionFromSeed(d.file(client, "client.nk"))
 	require.NoError(t, err)
-	nc, err := natsgo.Connect(d.urls(), append([]natsgo.Option{nkey, natsgo.RootCAs(d.file("ca.pem")),
-		natsgo.ClientCert(d.file(client+".pem"), d.file(client+".key")), natsgo.Timeout(10 * time.Second),
+	nc, err := natsgo.Connect(d.urls(), append([]natsgo.Option{nkey, natsgo.RootCAs(d.file(client, "ca.pem")),
+		natsgo.ClientCert(d.file(client, "client.pem"), d.file(client, "client.key")), natsgo.Timeout(10 * time.Second),
 		natsgo.ErrorHandler(func(*natsgo.Conn, *natsgo.Subscription, error) {})}, options...)...)
 	require.NoError(t, err, "%s cannot connect", client)
 	t.Cleanup(nc.Close)

@@ -30,6 +30,10 @@ type authority struct {
 	key  any
 }
 
+func (a authority) pem() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
+}
+
 // openAuthority reads an authority from the folder, or makes one.
 func (p Plan) openAuthority(dir, name string) (authority, error) {
 	certFile, keyFile := filepath.Join(dir, name+".pem"), filepath.Join(dir, name+".key")
@@ -53,8 +57,8 @@ func (p Plan) openAuthority(dir, name string) (authority, error) {
 }
 
 // issue makes a certificate and its key, unless they are there.
-func (p Plan) issue(by authority, dir, name string, usage []x509.ExtKeyUsage, hosts []string) error {
-	certFile, keyFile := filepath.Join(dir, name+".pem"), filepath.Join(dir, name+".key")
+func (p Plan) issue(by authority, dir, file, name string, usage []x509.ExtKeyUsage, hosts []string) error {
+	certFile, keyFile := filepath.Join(dir, file+".pem"), filepath.Join(dir, file+".key")
 	if there, err := exists(certFile); there || err != nil {
 		return err
 	}

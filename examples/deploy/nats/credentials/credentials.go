@@ -18,7 +18,7 @@ import (
 
 // Plan says who is to have credentials.
 type Plan struct {
-	// Servers are the host names of the NATS servers; each is the name of its certificate too.
+	// Servers are the host names of the NATS servers.
 	Servers []string
 	// Hosts are further names and IP addresses that every server's certificate is good for.
 	Hosts []string
@@ -39,8 +39,8 @@ const (
 // A name becomes the name of a file, of a host, and of a variable in a configuration.
 var namePattern = regexp.MustCompile(`\A[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?\z`)
 
-// Write writes the files of the package comment to a folder, which it makes. What is there already stays as it is, so that
-// a later call with one more name adds that one. To renew a certificate, delete it and its key first. The errors:
+// Write writes the files of the package comment to a folder, which it makes. Keys and certificates that are there stay as they
+// are, so that a later call with one more name adds that one. To renew a certificate, delete it and its key first. The errors:
 // CodeInvalidArgument for a plan that cannot work, CodeStorage for the disk, CodeCorrupt for a file there that is not what its name says.
 // Not safe for two processes at once in one folder.
 func (p Plan) Write(dir string) error {
@@ -53,42 +53,60 @@ func (p Plan) Write(dir string) error {
 	if err := p.validate(); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return storage(dir, err)
+	home := filepath.Join(dir, "authorities")
+	if err := os.MkdirAll(home, folderMode); err != nil {
+		return storage(home, err)
 	}
-	clients, err := p.openAuthority(dir, "ca")
+	ca, err := p.openAuthority(home, "ca")
 	if err != nil {
 		return err
 	}
-	routes, err := p.openAuthority(dir, "routes-ca")
+	routes, err := p.openAuthority(home, "routes-ca")
 	if err != nil {
 		return err
 	}
 	for _, name := range p.Servers {
-		hosts := append([]string{name}, p.Hosts...)
-		if err := errors.Join(p.issue(clients, dir, name, forServer, hosts), p.issue(routes, dir, name+".routes", forRoutes, hosts)); err != nil {
+		if err := p.server(filepath.Join(dir, "servers", name), name, ca, routes); err != nil {
 			return err
 		}
 	}
 	for _, name := range p.Clients {
-		if err := errors.Join(p.issue(clients, dir, name, forClient, nil), writeSeed(filepath.Join(dir, name+".nk"))); err != nil {
+		if err := p.client(filepath.Join(dir, "clients", name), name, ca); err != nil {
 			return err
 		}
 	}
 	return writePublic(dir)
 }
 
+func (p Plan) server(dir, name string, ca, routes authority) error {
+	if err := os.MkdirAll(dir, folderMode); err != nil {
+		return storage(dir, err)
+	}
+	hosts := append([]string{name}, p.Hosts...)
+	return errors.Join(
+		p.issue(ca, dir, "server", name, forServer, hosts), p.issue(routes, dir, "server.routes", name, forRoutes, hosts),
+		put(filepath.Join(dir, "ca.pem"), ca.pem()), put(filepath.Join(dir, "routes-ca.pem"), routes.pem()))
+}
+
+func (p Plan) client(dir, name string, ca authority) error {
+	if err := os.MkdirAll(dir, folderMode); err != nil {
+		return storage(dir, err)
+	}
+	return errors.Join(p.issue(ca, dir, "client", name, forClient, nil), writeSeed(filepath.Join(dir, "client.nk")),
+		put(filepath.Join(dir, "ca.pem"), ca.pem()))
+}
+
 func (p Plan) validate() error {
-	seen := map[string]bool{"ca": true, "routes-ca": true}
-	for _, name := range append(append([]string(nil), p.Servers...), p.Clients...) {
-		if !namePattern.MatchString(name) || strings.HasSuffix(name, ".routes") {
-			return &messages.Error{Code: messages.CodeInvalidArgument, Message: fmt.Sprintf("%q cannot be the name of a server or client", name)}
-		}
-		for _, key := range []string{name, Variable(name)} { // two names may be one variable: a-b and a.b
-			if seen[key] {
-				return &messages.Error{Code: messages.CodeInvalidArgument, Message: fmt.Sprintf("%q is taken", name)}
+	for kind, names := range map[string][]string{"server": p.Servers, "client": p.Clients} {
+		seen := map[string]bool{}
+		for _, name := range names {
+			if !namePattern.MatchString(name) {
+				return &messages.Error{Code: messages.CodeInvalidArgument, Message: fmt.Sprintf("%q cannot be the name of a %s", name, kind)}
 			}
-			seen[key] = true
+			if seen[Variable(name)] { // of a-b and a.b too: they are one variable
+				return &messages.Error{Code: messages.CodeInvalidArgument, Message: fmt.Sprintf("there is a %s named as %q is", kind, name)}
+			}
+			seen[Variable(name)] = true
 		}
 	}
 	if p.Valid < 0 {
@@ -119,34 +137,47 @@ func writeSeed(path string) error {
 	return write(path, append(seed, '\n'), secretMode)
 }
 
-// writePublic writes the public keys of all seeds of the folder.
+// writePublic writes the public keys of all clients of the folder to each of its servers.
 func writePublic(dir string) error {
-	seeds, err := filepath.Glob(filepath.Join(dir, "*.nk")) // sorted
+	seeds, err := filepath.Glob(filepath.Join(dir, "clients", "*", "client.nk")) // sorted
 	if err != nil {
 		return storage(dir, err)
 	}
 	text := []byte("# The public nkeys of the clients. Made by mkcredentials.\n")
 	for _, path := range seeds {
-		seed, err := os.ReadFile(path)
+		public, err := publicKey(path)
 		if err != nil {
-			return storage(path, err)
+			return err
 		}
-		pair, err := nkeys.FromSeed(bytes.TrimSpace(seed))
-		if err != nil {
-			return &messages.Error{Code: messages.CodeCorrupt, Object: path, Message: "not the seed of an nkey", Err: err}
-		}
-		public, err := pair.PublicKey()
-		if err != nil {
-			return &messages.Error{Code: messages.CodeCorrupt, Object: path, Message: "not the seed of an nkey", Err: err}
-		}
-		pair.Wipe()
-		text = fmt.Appendf(text, "%s: %s\n", Variable(strings.TrimSuffix(filepath.Base(path), ".nk")), public)
+		text = fmt.Appendf(text, "%s: %s\n", Variable(filepath.Base(filepath.Dir(path))), public)
 	}
-	path := filepath.Join(dir, "public.conf")
-	if err := os.WriteFile(path, text, publicMode); err != nil {
-		return storage(path, err)
+	servers, err := filepath.Glob(filepath.Join(dir, "servers", "*"))
+	if err != nil {
+		return storage(dir, err)
+	}
+	for _, server := range servers {
+		if err := put(filepath.Join(server, "public.conf"), text); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+func publicKey(path string) (string, error) {
+	seed, err := os.ReadFile(path)
+	if err != nil {
+		return "", storage(path, err)
+	}
+	pair, err := nkeys.FromSeed(bytes.TrimSpace(seed))
+	if err != nil {
+		return "", &messages.Error{Code: messages.CodeCorrupt, Object: path, Message: "not the seed of an nkey", Err: err}
+	}
+	defer pair.Wipe()
+	public, err := pair.PublicKey()
+	if err != nil {
+		return "", &messages.Error{Code: messages.CodeCorrupt, Object: path, Message: "not the seed of an nkey", Err: err}
+	}
+	return public, nil
 }
 
 func exists(path string) (bool, error) {
@@ -162,6 +193,7 @@ func exists(path string) (bool, error) {
 
 // Only the owner reads a secret.
 const (
+	folderMode fs.FileMode = 0o700
 	secretMode fs.FileMode = 0o600
 	publicMode fs.FileMode = 0o644
 )
@@ -174,6 +206,14 @@ func write(path string, data []byte, mode fs.FileMode) error {
 	}
 	_, err = f.Write(data)
 	if err = errors.Join(err, f.Close()); err != nil {
+		return storage(path, err)
+	}
+	return nil
+}
+
+// put writes a file that anybody may know, also over an older one.
+func put(path string, data []byte) error {
+	if err := os.WriteFile(path, data, publicMode); err != nil {
 		return storage(path, err)
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -22,27 +23,33 @@ func Example() {
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
 	fmt.Println(credentials.Plan{Servers: []string{"nats-1"}, Clients: []string{"app"}}.Write(folder))
-	files, err := os.ReadDir(folder)
+	err = filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			path, err = filepath.Rel(folder, path)
+			fmt.Println(path)
+		}
+		return err
+	})
 	if err != nil {
 		panic(err)
 	}
-	for _, f := range files {
-		fmt.Println(f.Name())
-	}
 	// Output:
 	// <nil>
-	// app.key
-	// app.nk
-	// app.pem
-	// ca.key
-	// ca.pem
-	// nats-1.key
-	// nats-1.pem
-	// nats-1.routes.key
-	// nats-1.routes.pem
-	// public.conf
-	// routes-ca.key
-	// routes-ca.pem
+	// authorities/ca.key
+	// authorities/ca.pem
+	// authorities/routes-ca.key
+	// authorities/routes-ca.pem
+	// clients/app/ca.pem
+	// clients/app/client.key
+	// clients/app/client.nk
+	// clients/app/client.pem
+	// servers/nats-1/ca.pem
+	// servers/nats-1/public.conf
+	// servers/nats-1/routes-ca.pem
+	// servers/nats-1/server.key
+	// servers/nats-1/server.pem
+	// servers/nats-1/server.routes.key
+	// servers/nats-1/server.routes.pem
 }
 
 // read returns a certificate of the folder.
@@ -69,28 +76,26 @@ func TestWrite_MakesWhatEachMayBe(t *testing.T) {
 	}
 	server, client := x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth
 	for _, host := range []string{"nats-1", "10.0.0.1", "nats.example"} {
-		require.NoError(t, good("nats-1", "ca", host, server, now))
-		require.NoError(t, good("nats-1.routes", "routes-ca", host, server, now))
+		require.NoError(t, good("servers/nats-1/server", "authorities/ca", host, server, now))
+		require.NoError(t, good("servers/nats-1/server.routes", "authorities/routes-ca", host, server, now))
 	}
-	require.NoError(t, good("nats-1.routes", "routes-ca", "", client, now))
-	require.NoError(t, good("app", "ca", "", client, now))
-	require.NoError(t, good("app", "ca", "", client, now.Add(47*time.Hour)))
+	require.NoError(t, good("servers/nats-1/server.routes", "authorities/routes-ca", "", client, now))
+	require.NoError(t, good("clients/app/client", "authorities/ca", "", client, now))
+	require.NoError(t, good("clients/app/client", "authorities/ca", "", client, now.Add(47*time.Hour)))
 
-	require.Error(t, good("nats-1", "ca", "nats-2", server, now))
-	require.Error(t, good("app", "ca", "", server, now), "a client cannot pose as a server")
-	require.Error(t, good("nats-1", "ca", "", client, now), "nor a server as a client")
-	require.Error(t, good("app", "routes-ca", "", client, now), "nor a client as a route")
-	require.Error(t, good("nats-1", "routes-ca", "nats-1", server, now))
-	require.Error(t, good("app", "ca", "", client, now.Add(49*time.Hour)))
+	require.Error(t, good("servers/nats-1/server", "authorities/ca", "nats-2", server, now))
+	require.Error(t, good("clients/app/client", "authorities/ca", "", server, now), "a client cannot pose as a server")
+	require.Error(t, good("servers/nats-1/server", "authorities/ca", "", client, now), "nor a server as a client")
+	require.Error(t, good("clients/app/client", "authorities/routes-ca", "", client, now), "nor a client as a route")
+	require.Error(t, good("servers/nats-1/server", "authorities/routes-ca", "nats-1", server, now))
+	require.Error(t, good("clients/app/client", "authorities/ca", "", client, now.Add(49*time.Hour)))
 
-	for name, mode := range map[string]os.FileMode{"app.nk": 0o600, "app.key": 0o600, "ca.key": 0o600, "routes-ca.key": 0o600, "nats-1.routes.key": 0o600} {
+	for name, mode := range map[string]os.FileMode{"clients/app/client.nk": 0o600, "clients/app/client.key": 0o600, "authorities/ca.key": 0o600,
+		"authorities/routes-ca.key": 0o600, "servers/nats-1/server.key": 0o600, "servers/nats-1/server.routes.key": 0o600, "clients": 0o700, "clients/app": 0o700, "servers/nats-1": 0o700} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		require.NoError(t, err)
 		require.Equal(t, mode, info.Mode().Perm(), name)
 	}
-	info, err := os.Stat(dir)
-	require.NoError(t, err)
-	require.EqualValues(t, 0o700, info.Mode().Perm())
 }
 
 // A second call adds, and leaves what is in use.
@@ -101,37 +106,41 @@ func TestWrite_KeepsWhatIsThere(t *testing.T) {
 		require.NoError(t, err)
 		return string(data)
 	}
-	require.NoError(t, credentials.Plan{Clients: []string{"node-a"}}.Write(dir))
-	ca, cert, seed, public := content("ca.pem"), content("node-a.pem"), content("node-a.nk"), content("public.conf")
-	require.NoError(t, credentials.Plan{Clients: []string{"node-a", "node-b"}}.Write(dir))
-	require.Equal(t, []string{ca, cert, seed}, []string{content("ca.pem"), content("node-a.pem"), content("node-a.nk")})
-	require.Contains(t, content("public.conf"), public)
-	require.Contains(t, content("public.conf"), "NODE_B_NKEY: U")
-	require.NotContains(t, content("public.conf"), seed)
-	require.NoError(t, read(t, dir, "node-b").CheckSignatureFrom(read(t, dir, "ca")))
+	require.NoError(t, credentials.Plan{Servers: []string{"nats-1"}, Clients: []string{"node-a"}}.Write(dir))
+	before := []string{content("authorities/ca.pem"), content("clients/node-a/client.pem"), content("clients/node-a/client.nk"), content("servers/nats-1/server.pem")}
+	public := content("servers/nats-1/public.conf")
+	require.NoError(t, credentials.Plan{Servers: []string{"nats-2"}, Clients: []string{"node-a", "node-b"}}.Write(dir))
+	require.Equal(t, before, []string{content("authorities/ca.pem"), content("clients/node-a/client.pem"), content("clients/node-a/client.nk"),
+		content("servers/nats-1/server.pem")})
+	for _, server := range []string{"nats-1", "nats-2"} {
+		now := content("servers/" + server + "/public.conf")
+		require.Contains(t, now, public)
+		require.Contains(t, now, "NODE_B_NKEY: U")
+		require.NotContains(t, now, before[2])
+	}
+	require.NoError(t, read(t, dir, "clients/node-b/client").CheckSignatureFrom(read(t, dir, "authorities/ca")))
 }
 
 func TestWrite_RefusesWhatCannotWork(t *testing.T) {
 	for name, plan := range map[string]credentials.Plan{
-		"a path":               {Clients: []string{"../x"}},
-		"nothing":              {Servers: []string{""}},
-		"upper case":           {Clients: []string{"Node"}},
-		"a name twice":         {Servers: []string{"a"}, Clients: []string{"a"}},
-		"a variable twice":     {Clients: []string{"a-b", "a.b"}},
-		"the authority's name": {Clients: []string{"ca"}},
-		"another's file":       {Clients: []string{"nats-1.routes"}},
-		"a time in the past":   {Valid: -1},
+		"a path":             {Clients: []string{"../x"}},
+		"nothing":            {Servers: []string{""}},
+		"upper case":         {Clients: []string{"Node"}},
+		"a name twice":       {Servers: []string{"a", "a"}},
+		"a variable twice":   {Clients: []string{"a-b", "a.b"}},
+		"a time in the past": {Valid: -1},
 	} {
 		dir := filepath.Join(t.TempDir(), "none")
 		require.ErrorIs(t, plan.Write(dir), messages.ErrInvalidArgument, name)
 		require.NoDirExists(t, dir, name)
 	}
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "x.nk"), []byte("hunter2"), 0o600))
+	require.NoError(t, credentials.Plan{Clients: []string{"x"}}.Write(dir))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "clients/x/client.nk"), []byte("hunter2"), 0o600))
 	err := credentials.Plan{}.Write(dir)
 	require.ErrorIs(t, err, messages.ErrCorrupt)
 	require.NotContains(t, err.Error(), "hunter2")
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "ca.pem"), []byte("x"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "authorities/ca.pem"), []byte("x"), 0o600))
 	require.ErrorIs(t, credentials.Plan{}.Write(dir), messages.ErrCorrupt)
-	require.ErrorIs(t, credentials.Plan{}.Write(filepath.Join(dir, "ca.pem")), messages.ErrStorage)
+	require.ErrorIs(t, credentials.Plan{}.Write(filepath.Join(dir, "authorities/ca.pem")), messages.ErrStorage)
 }

@@ -6,15 +6,19 @@
 //
 // # The files
 //
-// All are in one folder, which nobody else can read:
+// Each server and each client has a folder with all that it may have, to be put on its machine as it is:
 //
-//	ca.pem, ca.key                    the authority of the client port; keep the key where no server and no node runs
-//	routes-ca.pem, routes-ca.key      the authority of the routes between the servers: a client's certificate must
-//	                                  not let anybody in there, where there are no accounts and no permissions
-//	NAME.pem, NAME.key                the certificate and key of a server (client port) or of a client
-//	NAME.routes.pem, NAME.routes.key  those of a server for its routes
-//	NAME.nk                           the seed of a client's nkey: a secret
-//	public.conf                       the public nkeys of all clients, which the server's configuration includes
+//	authorities/           ca and routes-ca: the certificates of the two authorities (.pem) and their keys (.key), which
+//	                       belong where no server and no node runs
+//	servers/NAME/          server.pem, server.key           for the port of the clients
+//	                       server.routes.pem, …routes.key   for the routes between the servers
+//	                       ca.pem, routes-ca.pem            whom to believe
+//	                       public.conf                      the public nkeys of all clients
+//	clients/NAME/          client.pem, client.key, ca.pem   for TLS
+//	                       client.nk                        the seed of the nkey: a secret
+//
+// Routes have an authority of their own because a client's certificate must let nobody in there: between
+// servers there are no accounts and no permissions.
 //
 // # Start here
 //
