@@ -94,20 +94,20 @@ func execute(ctx context.Context, args []string, out, failed io.Writer) int {
 }
 
 type runCommand struct {
-	Replicas int           `default:"4" help:"Processes."`
-	Tenants  int           `default:"2" help:"Tenants that they contend for."`
-	Writers  int           `default:"4" help:"Concurrent writers of each tenant."`
-	Pace     time.Duration `default:"30ms" help:"Pause between two writes of a writer."`
-	Duration time.Duration `default:"18s" help:"What the schedule is meant to take; the steps decide."`
-	Seed     uint64        `default:"1" help:"Makes the schedule repeatable."`
-	Leases   string        `default:"sqlite" help:"Where the leases are: ${leases}. The drill starts a server of its own."`
-	Durable  string        `default:"dir" help:"Where the durable copies are: ${durable}."`
-	Dir      string        `help:"Folder of the run, which must be empty; it is kept. Default: a temporary one."`
-	Keep     bool          `help:"Keep the temporary folder, and say where it is."`
-	Report   string        `help:"Write the verdict as JSON into this file."`
-	Break    []string      `help:"Switch a broken part in, which must be found; 'all' tries each in turn. Known: ${breaks}." sep:","`
-	Steps    []string      `help:"Restrict the schedule to these steps: ${steps}." sep:","`
-	Quiet    bool          `help:"Print the tables only."`
+	Replicas int            `default:"4" help:"Processes."`
+	Tenants  int            `default:"2" help:"Tenants that they contend for."`
+	Writers  int            `default:"4" help:"Concurrent writers of each tenant."`
+	Pace     time.Duration  `default:"30ms" help:"Pause between two writes of a writer."`
+	Duration *time.Duration `help:"What the schedule is meant to take; the steps decide. Default: 18s, and 40s with a server."`
+	Seed     uint64         `default:"1" help:"Makes the schedule repeatable."`
+	Leases   string         `default:"sqlite" help:"Where the leases are: ${leases}. The drill starts a server of its own."`
+	Durable  string         `default:"dir" help:"Where the durable copies are: ${durable}."`
+	Dir      string         `help:"Folder of the run, which must be empty; it is kept. Default: a temporary one."`
+	Keep     bool           `help:"Keep the temporary folder, and say where it is."`
+	Report   string         `help:"Write the verdict as JSON into this file."`
+	Break    []string       `help:"Switch a broken part in, which must be found; 'all' tries each in turn. Known: ${breaks}." sep:","`
+	Steps    []string       `help:"Restrict the schedule to these steps: ${steps}." sep:","`
+	Quiet    bool           `help:"Print the tables only."`
 }
 
 func (c *runCommand) Run(ctx context.Context, to *console) error {
@@ -115,9 +115,13 @@ func (c *runCommand) Run(ctx context.Context, to *console) error {
 	if err != nil {
 		return err
 	}
-	opts := run.Options{Replicas: c.Replicas, Tenants: c.Tenants, Writers: c.Writers, Pace: c.Pace, Duration: c.Duration,
+	opts := run.Options{Replicas: c.Replicas, Tenants: c.Tenants, Writers: c.Writers, Pace: c.Pace,
 		Seed: c.Seed, Leases: engine.Kind(c.Leases), Durable: engine.Kind(c.Durable),
 		Exe: []string{exe, "replica"}, Server: []string{exe, "server"}, Out: to.out}
+	opts.Duration = run.DefaultDuration(opts.HasServer())
+	if c.Duration != nil {
+		opts.Duration = *c.Duration
+	}
 	if c.Quiet {
 		opts.Out = nil
 	}

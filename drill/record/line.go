@@ -60,11 +60,19 @@ type Line struct {
 	Created bool   `json:"created,omitempty"`
 	Tenant  string `json:"tenant,omitempty"` // the tenant column of a Row
 	Text    string `json:"text,omitempty"`   // for people
+	Hits    *Hits  `json:"hits,omitempty"`   // of an Action upon connections, at its end
 
 	From     *messages.Position  `json:"from,omitempty"`
 	Life     *messages.Lifecycle `json:"life,omitempty"`
 	Manifest *messages.Manifest  `json:"manifest,omitempty"`
 	Base     *messages.Base      `json:"base,omitempty"`
+}
+
+// Hits counts what an Action upon connections has hit.
+type Hits struct {
+	Connections int   `json:"connections"` // cut, refused or reset
+	Answers     int   `json:"answers"`     // of a server that were swallowed, lost or held up
+	Bytes       int64 `json:"bytes"`       // of those answers, or cut off by a reset
 }
 
 // Encode returns the line with its line feed.

@@ -34,6 +34,7 @@ const (
 	SlowWrites       = "slow-writes"       // half of the writers hold their transactions open for a while
 	NormalWrites     = "normal-writes"     // …
 	StandBack        = "stand-back"        // open no tenant any more
+	Reach            = "reach"             // the lease store and the durable store have answered
 )
 
 // drainTimeout bounds the handoff of everything at SIGTERM.
@@ -51,6 +52,9 @@ type replica struct {
 	slow    atomic.Bool
 	stand   chan struct{} // closed: open nothing any more
 	once    sync.Once
+	opened  chan struct{} // closed: leases and objects are set
+	leases  stores.LeaseStore
+	objects stores.DurableStore
 }
 
 // Run runs a replica until SIGTERM, or until commands ends: then it exits at once, as its drill is gone.
@@ -58,7 +62,7 @@ func Run(ctx context.Context, cfg Config, commands io.Reader) (err error) {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
 	defer stop()
 	leases, images, manifests := newGate(), newGate(), newGate()
-	r := &replica{cfg: cfg, stand: make(chan struct{}),
+	r := &replica{cfg: cfg, stand: make(chan struct{}), opened: make(chan struct{}),
 		gates:   map[string]*gate{HoldLeases: leases, HoldImages: images, HoldManifests: manifests},
 		release: map[string]*gate{ReleaseLeases: leases, ReleaseImages: images, ReleaseManifests: manifests},
 		slog:    slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo})).With("proc", cfg.Proc())}
@@ -86,6 +90,8 @@ func (r *replica) serve(ctx context.Context) error {
 		return fmt.Errorf("open the durable store: %w", err)
 	}
 	defer objects.Close()
+	r.leases, r.objects = store, objects
+	close(r.opened)
 	faults, err := planted.Parse(r.cfg.Planted)
 	if err != nil {
 		return err
@@ -145,6 +151,8 @@ func (r *replica) obey(commands io.Reader) {
 			r.slow.Store(command == SlowWrites)
 		case command == StandBack:
 			r.once.Do(func() { close(r.stand) })
+		case command == Reach:
+			r.reach()
 		default:
 			r.slog.Error("an unknown command of the drill", "command", command)
 			continue

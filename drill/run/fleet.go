@@ -32,7 +32,9 @@ type fleet struct {
 	procs   []*proc       // all that were ever started
 	nodes   []*proc       // the newest process of each node
 	starts  []int
-	servers engine.Servers // of the stores
+	servers engine.Servers  // of the stores
+	wires   []*engine.Wire  // of each node, if there are servers
+	places  []engine.Stores // where each node finds its stores
 	plan    []Planned
 	limit   time.Duration // until another node serves
 	tenants []tenant
@@ -72,7 +74,7 @@ func (f *fleet) launch(index int) error {
 	defer f.mu.Unlock()
 	f.starts[index]++
 	cfg := f.cfg
-	cfg.Node, cfg.Start = fmt.Sprintf("r%d", index+1), f.starts[index]
+	cfg.Node, cfg.Start, cfg.Stores = fmt.Sprintf("r%d", index+1), f.starts[index], f.places[index]
 	p, err := start(f.opts.Exe, index, cfg)
 	if err != nil {
 		return err
@@ -249,11 +251,15 @@ func (f *fleet) owns(p *proc) string {
 
 // obey sends a command and waits until it has taken effect.
 func (f *fleet) obey(ctx context.Context, p *proc, command string) error {
+	return f.obeyWithin(ctx, stepLimit, p, command)
+}
+
+func (f *fleet) obeyWithin(ctx context.Context, limit time.Duration, p *proc, command string) error {
 	f.mu.Lock()
 	before := p.obeyed[command]
 	f.mu.Unlock()
 	p.command(command)
-	return f.await(ctx, 5*time.Second, p.name+" obeys "+command, func() bool { return p.obeyed[command] > before || p.gone() })
+	return f.await(ctx, limit, p.name+" obeys "+command, func() bool { return p.obeyed[command] > before || p.gone() })
 }
 
 // killAll leaves no process behind.

@@ -49,7 +49,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-func (o Options) hasServer() bool { return o.Leases.HasServer() || o.Durable.HasServer() }
+// HasServer reports whether one of the stores needs a server.
+func (o Options) HasServer() bool { return o.Leases.HasServer() || o.Durable.HasServer() }
 
 // Validate returns an error for what cannot work; nothing is changed.
 func (o Options) Validate() error {
@@ -59,7 +60,7 @@ func (o Options) Validate() error {
 		return fmt.Errorf("leases: one of %s, not %q", engine.Names(engine.LeaseKinds), o.Leases)
 	case !slices.Contains(engine.DurableKinds, o.Durable):
 		return fmt.Errorf("durable: one of %s, not %q", engine.Names(engine.DurableKinds), o.Durable)
-	case o.hasServer() && len(o.Server) == 0:
+	case o.HasServer() && len(o.Server) == 0:
 		return fmt.Errorf("a store with a server needs a command that becomes one")
 	case o.Replicas < 2 || o.Replicas > 200:
 		return fmt.Errorf("replicas: from 2 to 200, not %d", o.Replicas)
@@ -79,7 +80,7 @@ func (o Options) Validate() error {
 		if _, ok := costs[s]; !ok {
 			return fmt.Errorf("unknown step %q", s)
 		}
-		if s.hitsServer() && !o.hasServer() {
+		if s.needsServer() && !o.HasServer() {
 			return fmt.Errorf("the step %q needs a store with a server", s)
 		}
 	}

@@ -41,6 +41,10 @@ func Run(ctx context.Context, opts Options) (verdict verify.Verdict, err error) 
 		return verify.Verdict{}, err
 	}
 	d.fleet.servers = servers
+	defer func() { err = errors.Join(err, d.fleet.unwire()) }()
+	if err := d.fleet.wire(where); err != nil {
+		return verify.Verdict{}, errors.Join(err, d.fleet.log.Close())
+	}
 	err = d.play(ctx)
 	if err = errors.Join(err, d.fleet.log.Close()); err != nil {
 		return verify.Verdict{}, err
@@ -78,7 +82,7 @@ func newDrill(ctx context.Context, opts Options, where engine.Stores, begun time
 	if only == nil {
 		only = broken.Steps
 	}
-	if only == nil && opts.hasServer() {
+	if only == nil && opts.HasServer() {
 		only = serverRound
 	}
 	duration := opts.Duration
@@ -152,15 +156,7 @@ func (d *drill) play(ctx context.Context) error {
 			return err
 		}
 	}
-	err := f.await(ctx, startLimit, "every replica runs", func() bool {
-		for _, p := range f.nodes {
-			if !p.started {
-				return false
-			}
-		}
-		return true
-	})
-	if err != nil {
+	if err := f.running(ctx); err != nil {
 		return err
 	}
 	// What does not come about in time is a finding: a tenant was not served.
@@ -168,7 +164,7 @@ func (d *drill) play(ctx context.Context) error {
 		d.print("!! %s: %v", what, err)
 		return f.log.Write(record.Line{Kind: record.Action, Op: verify.OpStuck, Text: what + ": " + err.Error()})
 	}
-	err = d.steps(ctx)
+	err := d.steps(ctx)
 	if errors.Is(err, errTimeout) {
 		err = stuck("the schedule", err)
 	}

@@ -35,22 +35,45 @@ const (
 	// ServerStop: SIGSTOP to the server of a store past every lease, and SIGCONT: then it answers what it was
 	// asked before.
 	ServerStop Step = "server-stop"
+	// Cut: the owner's connections to the servers are cut, and it gets no new ones, until others have taken over.
+	Cut Step = "cut"
+	// HalfClose: the servers' answers to the owner vanish on connections that stay open, until others have taken over.
+	HalfClose Step = "half-close"
+	// Slow: every answer, to all replicas, is held up.
+	Slow Step = "slow"
+	// LostAnswers: some of the answers to all replicas are swallowed, and the connection is closed.
+	LostAnswers Step = "lost-answers"
+	// Reset: all connections are reset again and again, in the middle of whatever passes.
+	Reset Step = "reset"
 )
 
 // hitsServer reports whether a step is done to a server, and not to the owner of a tenant.
 func (s Step) hitsServer() bool { return s == ServerKill || s == ServerStop }
 
+// hitsWire reports whether a step is done to the connections of replicas with the servers.
+func (s Step) hitsWire() bool {
+	return s == Cut || s == HalfClose || s == Slow || s == LostAnswers || s == Reset
+}
+
+// needsServer reports whether a step needs a store with a server.
+func (s Step) needsServer() bool { return s.hitsServer() || s.hitsWire() }
+
 // costs is about how long each step takes with the drill's times.
 var costs = map[Step]time.Duration{
-	Kill:       2300 * time.Millisecond,
-	KillUpload: 2500 * time.Millisecond,
-	Handoff:    900 * time.Millisecond,
-	Freeze:     3 * time.Second,
-	Watch:      2 * time.Second,
-	Outage:     2200 * time.Millisecond,
-	LateUpload: 4500 * time.Millisecond,
-	ServerKill: 2500 * time.Millisecond,
-	ServerStop: 3 * time.Second,
+	Kill:        2300 * time.Millisecond,
+	KillUpload:  2500 * time.Millisecond,
+	Handoff:     900 * time.Millisecond,
+	Freeze:      3 * time.Second,
+	Watch:       2 * time.Second,
+	Outage:      2200 * time.Millisecond,
+	LateUpload:  4500 * time.Millisecond,
+	ServerKill:  2500 * time.Millisecond,
+	ServerStop:  3 * time.Second,
+	Cut:         3200 * time.Millisecond,
+	HalfClose:   3500 * time.Millisecond,
+	Slow:        3500 * time.Millisecond,
+	LostAnswers: 3500 * time.Millisecond,
+	Reset:       3500 * time.Millisecond,
 }
 
 // StepNames returns the names of all steps, in order.
@@ -67,7 +90,15 @@ func StepNames() []string {
 var round = []Step{Handoff, Freeze, Kill, Outage, LateUpload, KillUpload, Handoff}
 
 // serverRound is the same where a store has a server.
-var serverRound = []Step{Handoff, ServerKill, ServerStop, LateUpload, Kill, Outage, KillUpload, Freeze, Handoff}
+var serverRound = []Step{Handoff, Cut, ServerKill, LostAnswers, HalfClose, ServerStop, Reset, Slow, LateUpload, Kill, Outage, KillUpload, Freeze, Handoff}
+
+// DefaultDuration is what one round of a schedule takes, without or with a server.
+func DefaultDuration(server bool) time.Duration {
+	if server {
+		return 40 * time.Second
+	}
+	return 18 * time.Second
+}
 
 // Planned is one step of a schedule.
 type Planned struct {

@@ -37,8 +37,13 @@ func (f *fleet) hitServer(ctx context.Context, p Planned) error {
 	if err := f.actOn(server, back, end); err != nil {
 		return err
 	}
+	return f.recovered(ctx, fmt.Sprintf("with the %s server back", server.Kind))
+}
+
+// recovered waits until every tenant takes writes and is copied, from now on.
+func (f *fleet) recovered(ctx context.Context, when string) error {
 	since := record.Now()
-	return f.await(ctx, f.limit, fmt.Sprintf("every tenant takes writes and is copied, with the %s server back", server.Kind), func() bool {
+	return f.await(ctx, f.limit, "every tenant takes writes and is copied, "+when, func() bool {
 		for _, t := range f.tenants {
 			if t.owner == nil || t.asked < since || t.cut < since {
 				return false

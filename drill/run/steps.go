@@ -39,6 +39,11 @@ func (f *fleet) step(ctx context.Context, p Planned) error {
 	if err := sleep(ctx, p.After); err != nil {
 		return err
 	}
+	if p.Step.needsServer() {
+		if err := f.running(ctx); err != nil { // one that has just been started needs its stores for that
+			return err
+		}
+	}
 	if p.Step.hitsServer() {
 		return f.hitServer(ctx, p)
 	}
@@ -48,6 +53,10 @@ func (f *fleet) step(ctx context.Context, p Planned) error {
 	}
 	f.print("-- %s of the owner of t%d", p.Step, p.Tenant+1)
 	switch p.Step {
+	case Cut, HalfClose:
+		return f.isolate(ctx, p.Step, owner)
+	case Slow, LostAnswers, Reset:
+		return f.storm(ctx, p.Step)
 	case Kill:
 		return f.kill(ctx, owner)
 	case KillUpload:
@@ -62,6 +71,18 @@ func (f *fleet) step(ctx context.Context, p Planned) error {
 		return f.lateUpload(ctx, owner, p.Tenant)
 	}
 	return fmt.Errorf("unknown step %q", p.Step)
+}
+
+// running waits until the newest process of every node runs.
+func (f *fleet) running(ctx context.Context) error {
+	return f.await(ctx, startLimit, "every replica runs", func() bool {
+		for _, p := range f.nodes {
+			if !p.started {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 // settled waits until every tenant is served, and the one at index was written to and has a snapshot.

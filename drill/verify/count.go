@@ -35,6 +35,14 @@ type Counts struct {
 	// What was done to the servers of the stores.
 	ServerKills int `json:"server_kills"`
 	ServerStops int `json:"server_stops"`
+	// Wire is what was done to the connections with them, by step.
+	Wire map[string]Wire `json:"wire,omitempty"`
+}
+
+// Wire counts one kind of fault on connections.
+type Wire struct {
+	Times int `json:"times"`
+	record.Hits
 }
 
 func (r *run) count() Counts {
@@ -53,6 +61,8 @@ func (r *run) count() Counts {
 				c.ServerKills++
 			case OpServerStop:
 				c.ServerStops++
+			case OpWireEnd:
+				c.hit(l)
 			}
 		case record.Ack:
 			if l.Duplicate {
@@ -119,6 +129,21 @@ func (r *run) count() Counts {
 		}
 	}
 	return c
+}
+
+// hit counts an action upon connections that has ended.
+func (c *Counts) hit(l record.Line) {
+	if c.Wire == nil {
+		c.Wire = map[string]Wire{}
+	}
+	w := c.Wire[l.Text]
+	w.Times++
+	if l.Hits != nil {
+		w.Connections += l.Hits.Connections
+		w.Answers += l.Hits.Answers
+		w.Bytes += l.Hits.Bytes
+	}
+	c.Wire[l.Text] = w
 }
 
 // checked says what an invariant was checked on.

@@ -24,6 +24,12 @@ const (
 	OpServerCont  = "server-cont"
 )
 
+// The Ops of the actions upon connections with servers: the faults begin, and have ended. The Text is the step.
+const (
+	OpWire    = "wire"
+	OpWireEnd = "wire-end"
+)
+
 // Invariant is one line of the table.
 type Invariant struct {
 	Name string `json:"name"` // "I1" … "I6"

@@ -47,6 +47,10 @@ func (v Verdict) Print(out io.Writer) error {
 		fmt.Fprintf(&b, "; the servers of the stores: %d kills, %d stops", c.ServerKills, c.ServerStops)
 	}
 	fmt.Fprintln(&b)
+	for _, step := range slices.Sorted(maps.Keys(c.Wire)) {
+		w := c.Wire[step]
+		fmt.Fprintf(&b, "          %d times %s: it hit %d connections, %d answers, %d bytes\n", w.Times, step, w.Connections, w.Answers, w.Bytes)
+	}
 	gaps := make([]string, len(v.Gaps))
 	for i, g := range v.Gaps {
 		gaps[i] = fmt.Sprintf("t%d %v", i+1, g.Round(time.Millisecond))
