@@ -12,6 +12,12 @@ import (
 	"github.com/leasehold/leasehold/messages"
 )
 
+// When a connection whose server does not answer is given up: after more than pingsOpen pings without an answer.
+const (
+	pingEvery = 2 * time.Second
+	pingsOpen = 2
+)
+
 // Connect returns an open connection, which the caller closes. The context bounds the connecting only, not the
 // life of the connection. Its errors: CodeInvalidArgument for a Config or files that cannot be used, and
 // CodeUnavailable if no server let the client in, also when that is because ctx ended (errors.Is finds
@@ -35,8 +41,8 @@ func (cfg Config) Connect(ctx context.Context) (*natsgo.Conn, error) {
 		natsgo.ReconnectWait(50 * time.Millisecond),
 		natsgo.ReconnectJitter(50*time.Millisecond, 200*time.Millisecond),
 		natsgo.ReconnectBufSize(-1), // an operation fails at once rather than being sent when nobody waits for it
-		natsgo.PingInterval(5 * time.Second),
-		natsgo.MaxPingsOutstanding(2),
+		natsgo.PingInterval(pingEvery),
+		natsgo.MaxPingsOutstanding(pingsOpen),
 	}
 	nc, err := natsgo.Connect(cfg.URL, append(append(opts, security...), cfg.Options...)...)
 	dialer.connected()

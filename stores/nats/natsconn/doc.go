@@ -11,7 +11,10 @@
 //     (Close ends that).
 //   - Nothing is sent late: while the connection is broken, a publish fails at once and is not kept for
 //     later (ReconnectBufSize(-1)), when nobody waits for its answer any more.
-//   - A server that is silent for 10 to 15 s is taken for gone (a ping every 5 s, two of them open).
+//   - A server that is silent for 4 to 6 s is taken for gone (a ping every 2 s, two of them open): also where the
+//     connection looks alive, because only the answers get lost. A holder is back before the window of a lease of
+//     10 s (the default) has ended; on a line that needs longer for what is queued before a pong, set
+//     Options to a longer interval.
 //
 // # Start here
 //

@@ -20,6 +20,7 @@ import (
 	"github.com/leasehold/leasehold/messages"
 	"github.com/leasehold/leasehold/stores/nats/natsconn"
 	"github.com/leasehold/leasehold/stores/nats/natsserver"
+	"github.com/leasehold/leasehold/stores/storetest/servers"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -167,6 +168,36 @@ func TestConnect_ComesBackByItself(t *testing.T) {
 	require.ErrorIs(t, nc.Publish("late", nil), natsgo.ErrReconnectBufExceeded)
 	s = start(port)
 	defer s.Shutdown()
+	<-back
+	require.NoError(t, nc.FlushTimeout(10*time.Second))
+}
+
+// A connection on which the answers vanish looks alive: what is sent is taken. It is replaced all the same, before a
+// lease of the default length would end.
+func TestConnect_ReplacesAConnectionThatIsSilent(t *testing.T) {
+	s, err := natsserver.Start(t.Context(), natsserver.Config{Dir: t.TempDir(), Configure: func(o *server.Options) { o.NoSystemAccount = true }})
+	require.NoError(t, err)
+	defer s.Shutdown()
+	proxy, err := servers.NewProxy(s.NATS().Addr().String())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, proxy.Close()) }()
+	broken, back := make(chan error, 1), make(chan struct{}, 1)
+	nc, err := natsconn.Config{URL: "nats://" + proxy.Addr(), Options: []natsgo.Option{
+		natsgo.DisconnectErrHandler(func(_ *natsgo.Conn, err error) { broken <- err }),
+		natsgo.ReconnectHandler(func(*natsgo.Conn) { back <- struct{}{} }),
+	}}.Connect(t.Context())
+	require.NoError(t, err)
+	defer nc.Close()
+	proxy.Set(servers.Faults{Silence: true})
+	require.Error(t, nc.FlushTimeout(50*time.Millisecond))
+	proxy.Set(servers.Faults{}) // new connections would be answered
+	limit := time.After(9 * time.Second)
+	select {
+	case err := <-broken:
+		require.ErrorIs(t, err, natsgo.ErrStaleConnection)
+	case <-limit:
+		t.Fatal("a connection that lost its answers is kept")
+	}
 	<-back
 	require.NoError(t, nc.FlushTimeout(10*time.Second))
 }
