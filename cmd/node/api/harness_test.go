@@ -23,6 +23,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/leasehold/leasehold/actors"
+	"github.com/leasehold/leasehold/actors/cluster"
 	"github.com/leasehold/leasehold/cmd/node/api"
 	"github.com/leasehold/leasehold/ledgeractor"
 	"github.com/leasehold/leasehold/messages"
@@ -57,6 +58,7 @@ type service struct {
 	t      *testing.T
 	root   string // of the nodes' local files and stores
 	node   *actors.Node
+	member *cluster.Member // nil: in no cluster
 	server *api.Server
 	url    string
 	client *http.Client
@@ -67,6 +69,7 @@ type service struct {
 type setup struct {
 	api  api.Config
 	node actors.Config
+	join func(*actors.Node) *cluster.Member // makes the node a member of a cluster
 }
 
 var orgKey = bytes.Repeat([]byte{7}, 32)
@@ -96,6 +99,11 @@ func (s *shared) start(t *testing.T, name string, change ...func(*setup)) *servi
 	node, err := actors.Start(t.Context(), cfg.node)
 	require.NoError(t, err)
 	cfg.api.Node = node
+	var member *cluster.Member
+	if cfg.join != nil {
+		member = cfg.join(node)
+		cfg.api.Tenants, cfg.api.Members = member, func() any { return member.Members() }
+	}
 	server, err := api.New(cfg.api)
 	require.NoError(t, err)
 	ts := httptest.NewServer(server)
@@ -104,9 +112,12 @@ func (s *shared) start(t *testing.T, name string, change ...func(*setup)) *servi
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		_ = node.Shutdown(ctx) // tests that damage a tenant see its handoff fail
+		if member != nil {
+			require.NoError(t, member.Close())
+		}
 	})
 	transport := newValidating(t, ts.Client().Transport)
-	out := &service{t: t, root: s.root, node: node, server: server, url: ts.URL, client: &http.Client{Transport: transport}, log: log}
+	out := &service{t: t, root: s.root, node: node, member: member, server: server, url: ts.URL, client: &http.Client{Transport: transport}, log: log}
 	if len(cfg.api.Tokens) > 0 {
 		out.token = cfg.api.Tokens[0]
 	}
