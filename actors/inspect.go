@@ -22,14 +22,26 @@ func (t *Tenant) AppendAt(ctx context.Context, events []messages.Event) (out []m
 
 // CallAt is Call that also returns the epoch that acknowledged the command.
 func (t *Tenant) CallAt(ctx context.Context, command string, in json.RawMessage) (out json.RawMessage, epoch uint64, err error) {
+	out, epoch, _, err = t.CallOnce(ctx, command, "", in)
+	return out, epoch, err
+}
+
+// CallOnce is CallAt for callers who may have to ask again, after CodeUnknownOutcome or a crash: a
+// command that was acknowledged under an idempotency key does not run a second time. The output of the
+// first success comes back, with duplicate, and with the epoch that acknowledges it now. A call that
+// failed may be repeated with its key. CodeInvalidArgument: the key was used with another command or
+// another input, or is malformed; CodeTooLarge: it is longer than messages.MaxEventNameBytes. An empty
+// key makes it CallAt. After a crash that lost the first call (H2) the command runs again: what it did
+// before is lost too.
+func (t *Tenant) CallOnce(ctx context.Context, command, idemKey string, in json.RawMessage) (out json.RawMessage, epoch uint64, duplicate bool, err error) {
 	err = t.use(ctx, "call", func(ctx context.Context, l *ledgeractor.Handle) error {
 		ctx, done := t.node.untilItStops(ctx)
 		defer done()
-		out, err = l.Call(ctx, command, in)
+		out, duplicate, err = l.CallOnce(ctx, command, idemKey, in)
 		epoch = l.Epoch()
 		return err
 	})
-	return out, epoch, err
+	return out, epoch, duplicate, err
 }
 
 // Peek returns the status of a tenant that has an actor on this node, and false for one that has

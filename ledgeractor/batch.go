@@ -88,10 +88,7 @@ func (a *Actor) execute(b *batch, r *request) error {
 	var appended []messages.Appended
 	stored, last, err := int64(0), int64(0), error(nil)
 	if r.code != nil {
-		var tx *Tx
-		if tx, err = g.runCode(r.ctx, len(b.members) > 1, r.code); err == nil {
-			stored, last = tx.appended, tx.last
-		}
+		stored, last, err = g.runMember(r, len(b.members) > 1)
 	} else {
 		for _, row := range r.rows {
 			var out messages.Appended

@@ -32,6 +32,7 @@ type guard struct {
 	refused error // what the commit hook found
 
 	begin, commit, rollback, save, release, undo, find, insert *sqlite3.SQLiteStmt
+	recall, remember                                           *sqlite3.SQLiteStmt // see once.go; nil until they are needed
 
 	pool *sql.DB // over connections that are this guard; made when application code first runs
 	conn *sql.Conn
@@ -232,7 +233,7 @@ func (g *guard) close() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.cur = nil
-	for _, s := range []*sqlite3.SQLiteStmt{g.begin, g.commit, g.rollback, g.save, g.release, g.undo, g.find, g.insert} {
+	for _, s := range []*sqlite3.SQLiteStmt{g.begin, g.commit, g.rollback, g.save, g.release, g.undo, g.find, g.insert, g.recall, g.remember} {
 		if s != nil {
 			_ = s.Close()
 		}

@@ -1,10 +1,8 @@
 package ledgeractor
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 
 	"github.com/leasehold/leasehold/actors/mailbox"
 	"github.com/leasehold/leasehold/messages"
@@ -75,38 +73,8 @@ func (h *Handle) Run(ctx context.Context, f func(tx *Tx) error) error {
 // written as JSON is CodeCommandFailed; either over its limit is CodeTooLarge. Empty input stands
 // for null.
 func (h *Handle) Call(ctx context.Context, name string, in json.RawMessage) (json.RawMessage, error) {
-	command := h.cfg.Commands[name]
-	switch {
-	case command == nil:
-		return nil, &messages.Error{Code: messages.CodeNotFound, Key: h.cfg.Key.String(), Message: "no such command"}
-	case len(in) > h.cfg.Limits.MaxInputBytes:
-		return nil, tooLarge(fmt.Sprintf("the input of a command is over the limit of %d bytes", h.cfg.Limits.MaxInputBytes))
-	case len(in) == 0:
-		in = json.RawMessage("null")
-	case !json.Valid(in):
-		return nil, invalid("the input of a command is not JSON")
-	}
-	in = bytes.Clone(in) // the command may still run when the caller has gone
-	var out json.RawMessage
-	err := h.Run(ctx, func(tx *Tx) error {
-		value, err := command(tx.Context(), tx, in)
-		if err != nil {
-			return err
-		}
-		text, err := json.Marshal(value)
-		if err != nil {
-			return fmt.Errorf("encode the output of the command: %w", err)
-		}
-		if len(text) > h.cfg.Limits.MaxOutputBytes {
-			return tooLarge(fmt.Sprintf("the output of a command is over the limit of %d bytes", h.cfg.Limits.MaxOutputBytes))
-		}
-		out = text
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
+	out, _, err := h.CallOnce(ctx, name, "", in)
+	return out, err
 }
 
 // Query runs one SELECT beside the writer and sees every write that was acknowledged before it

@@ -22,7 +22,12 @@ import (
 	"github.com/leasehold/leasehold/messages"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if path := os.Getenv(crashEnv); path != "" {
+		serveUntilKilled(path)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 var (
 	testKey  = messages.Key{Org: "acme", Tenant: "t-3129611eac9be1d5994a2b216b06ed27"}

@@ -4,7 +4,7 @@ import (
 	"context"
 )
 
-// openLedger opens the file, creates or checks our schema, and migrates. changes counts the
+// openLedger opens the file, creates our schema, or checks and completes it, and migrates. changes counts the
 // transactions that it took. Nothing is acknowledged here, so the fence does not matter: if the lease
 // is lost the file is thrown away.
 func openLedger(ctx context.Context, cfg Config, corrupt func(error)) (g *guard, changes uint64, err error) {
@@ -29,24 +29,23 @@ func openLedger(ctx context.Context, cfg Config, corrupt func(error)) (g *guard,
 		return nil, 0, err
 	}
 	if objects == 0 {
-		if _, err := raw.ExecContext(ctx, "BEGIN IMMEDIATE", nil); err != nil {
+		if err := createSchema(ctx, raw, cfg.Key, -1); err != nil {
 			return nil, 0, err
-		}
-		err := createSchema(ctx, raw, cfg.Key)
-		if err == nil {
-			_, err = raw.ExecContext(ctx, "COMMIT", nil)
-		}
-		if err != nil {
-			return nil, 0, err // closing rolls back
 		}
 		changes++
 	}
-	defect, err := checkSchema(ctx, raw, cfg.Key)
+	version, defect, err := checkSchema(ctx, raw, cfg.Key)
 	if err != nil {
 		return nil, 0, err
 	}
 	if defect != "" {
 		return nil, 0, fail.broken(defect)
+	}
+	if version < schemaVersion { // an earlier version of Leasehold made it
+		if err := createSchema(ctx, raw, cfg.Key, version); err != nil {
+			return nil, 0, err
+		}
+		changes++
 	}
 	if g, err = newGuard(cfg, raw, corrupt); err != nil {
 		return nil, 0, err

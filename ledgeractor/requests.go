@@ -2,6 +2,7 @@ package ledgeractor
 
 import (
 	"context"
+	"encoding/json"
 	"sync/atomic"
 	"time"
 
@@ -49,8 +50,11 @@ type request struct {
 	ask
 	rows     []eventRow
 	code     func(tx *Tx) error
+	once     *onceKey // code is a command that has an idempotency key
 	appended []messages.Appended
-	err      error // of the member itself; it is told when the batch is decided
+	output   json.RawMessage // of a command
+	repeated bool            // it is that of an earlier call with the same key
+	err      error           // of the member itself; it is told when the batch is decided
 }
 
 // flush ends the batch with this number.

@@ -23,8 +23,9 @@ const sqliteMagic = "SQLite format 3\x00"
 
 // Verify checks a ledger file that no process has open: SQLite's integrity, our schema with its
 // triggers, and the tenant of every row. Any defect is CodeCorrupt, naming the file; a file that
-// cannot be read is CodeStorage; one with a write-ahead log beside it is CodeInvalidArgument. It
-// changes nothing and leaves no files behind.
+// cannot be read is CodeStorage; one with a write-ahead log beside it, or one that only a newer
+// version of Leasehold understands, is CodeInvalidArgument. It changes nothing and leaves no files
+// behind.
 func Verify(ctx context.Context, path string, key messages.Key) (Summary, error) {
 	if err := key.Validate(); err != nil {
 		return Summary{}, err
@@ -45,7 +46,7 @@ func Verify(ctx context.Context, path string, key messages.Key) (Summary, error)
 		switch messages.CodeOf(err) {
 		case messages.CodeStorage, messages.CodeDeadlineExceeded, messages.CodeCanceled:
 			return Summary{}, err
-		case messages.CodeCorrupt:
+		case messages.CodeCorrupt, messages.CodeInvalidArgument:
 			return Summary{}, err
 		}
 		// A damaged file can make any statement fail in any way.
@@ -86,8 +87,10 @@ func verify(ctx context.Context, path string, key messages.Key) (s Summary, defe
 		return s, "", err
 	}
 	raw.SetLimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
-	// The schema first: the integrity check evaluates what the schema says.
-	if defect, err := checkSchema(ctx, raw, key); err != nil || defect != "" {
+	// The schema first: the integrity check evaluates what the schema says. (Not its CHECK constraints,
+	// on a read-only connection; so the tenants are looked at below.)
+	version, defect, err := checkSchema(ctx, raw, key)
+	if err != nil || defect != "" {
 		return s, defect, err
 	}
 	sound := false
@@ -109,6 +112,11 @@ func verify(ctx context.Context, path string, key messages.Key) (s Summary, defe
 		return nil
 	}); err != nil {
 		return s, "", err
+	}
+	if foreign == 0 && version >= 1 {
+		if foreign, err = countForeignCommands(ctx, raw, key); err != nil {
+			return s, "", err
+		}
 	}
 	if foreign != 0 {
 		return s, "a row is another tenant's", nil

@@ -1,0 +1,178 @@
+package ledgeractor
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"database/sql/driver"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/mattn/go-sqlite3"
+
+	"github.com/leasehold/leasehold/messages"
+)
+
+// onceKey is the idempotency key of a command, with what tells the same call from another one.
+type onceKey struct {
+	key, command, digest string
+}
+
+// CallOnce is Call for callers who may have to ask again: a command that was acknowledged under an
+// idempotency key never runs a second time. The first call that succeeds stores its output with its
+// work, in one transaction; every later call with that key returns the same bytes, and duplicate. A
+// call that failed stored nothing, and may be repeated with its key.
+//
+// The key belongs to one command with one input, byte for byte (but empty input and null are the
+// same). With any other it is CodeInvalidArgument, and nothing is done. The limits of a key are those
+// of an event's: CodeTooLarge beyond messages.MaxEventNameBytes, CodeInvalidArgument unless it is UTF-8
+// without NUL. Keys of commands and of events do not meet. An empty key makes it Call.
+//
+// Keys are kept as long as the ledger, outputs too: they should be small.
+func (h *Handle) CallOnce(ctx context.Context, name, idemKey string, in json.RawMessage) (output json.RawMessage, duplicate bool, err error) {
+	command := h.cfg.Commands[name]
+	unknown := &messages.Error{Code: messages.CodeNotFound, Key: h.cfg.Key.String(), Message: "no such command"}
+	switch {
+	case command == nil && idemKey == "":
+		return nil, false, unknown
+	case len(in) > h.cfg.Limits.MaxInputBytes:
+		return nil, false, tooLarge(fmt.Sprintf("the input of a command is over the limit of %d bytes", h.cfg.Limits.MaxInputBytes))
+	case len(in) == 0:
+		in = json.RawMessage("null")
+	case !json.Valid(in):
+		return nil, false, invalid("the input of a command is not JSON")
+	}
+	// One rule for all keys: that of an event.
+	if err := (messages.Event{Kind: "command", IdemKey: idemKey}).Validate(); err != nil {
+		return nil, false, err
+	}
+	in = bytes.Clone(in) // the command may still run when the caller has gone
+	ctx, cancel := h.deadline(ctx)
+	defer cancel()
+	r := &request{ask: newAsk(ctx)}
+	if idemKey != "" {
+		sum := sha256.Sum256(in)
+		r.once = &onceKey{key: idemKey, command: name, digest: hex.EncodeToString(sum[:])}
+	}
+	r.code = func(tx *Tx) error {
+		if command == nil {
+			return unknown // and was not known by this name when the key was used, or this would not run
+		}
+		value, err := command(tx.Context(), tx, in)
+		if err != nil {
+			return err
+		}
+		text, err := json.Marshal(value)
+		if err != nil {
+			return fmt.Errorf("encode the output of the command: %w", err)
+		}
+		if len(text) > h.cfg.Limits.MaxOutputBytes {
+			return tooLarge(fmt.Sprintf("the output of a command is over the limit of %d bytes", h.cfg.Limits.MaxOutputBytes))
+		}
+		r.output = text
+		return nil
+	}
+	if err := h.write(ctx, r); err != nil {
+		return nil, false, err
+	}
+	return r.output, r.repeated, nil
+}
+
+// runMember runs the code of a member, unless its idempotency key says that it has run already; then
+// it takes the output from there. The caller has set a savepoint, and undoes it if an error comes back.
+func (g *guard) runMember(r *request, shared bool) (stored, last int64, err error) {
+	if r.once != nil {
+		if r.output, r.repeated, err = g.recallOutput(*r.once); err != nil || r.repeated {
+			return 0, 0, err
+		}
+	}
+	tx, err := g.runCode(r.ctx, shared, r.code)
+	if err != nil {
+		return 0, 0, err
+	}
+	if r.once != nil {
+		err = g.rememberOutput(*r.once, r.output)
+	}
+	return tx.appended, tx.last, err
+}
+
+// recallOutput looks a key up. What the open transaction holds counts: the members of a batch stand or
+// fall together.
+func (g *guard) recallOutput(k onceKey) (output json.RawMessage, found bool, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.own = true
+	defer func() { g.own = false }()
+	const text = "SELECT command, input_sha256, output FROM main.leasehold_commands WHERE tenant_id = ? AND idem_key = ?"
+	if err := g.prepareOwn(&g.recall, text); err != nil {
+		return nil, false, err
+	}
+	rows, err := g.recall.QueryContext(context.Background(), named([]driver.Value{string(g.cfg.Key.Tenant), k.key}))
+	if err != nil {
+		return nil, false, g.failed(err)
+	}
+	var row [3]driver.Value
+	err = rows.Next(row[:])
+	_ = rows.Close() // resets the statement; a failure was err already
+	if err == io.EOF {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, g.failed(err)
+	}
+	stored, _ := row[2].(string)
+	if row[0] != k.command || row[1] != k.digest {
+		return nil, false, &messages.Error{Code: messages.CodeInvalidArgument, Key: g.fail.key,
+			Message: "the idempotency key was used for something else: another command, or another input"}
+	}
+	return json.RawMessage(stored), true, nil
+}
+
+// rememberOutput stores the output of a command that has run, under its key.
+func (g *guard) rememberOutput(k onceKey, output json.RawMessage) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.lost {
+		// Outside of the transaction the output would stand, although the work does not.
+		return &messages.Error{Code: messages.CodeStorage, Key: g.fail.key, Message: "the database has rolled the transaction back"}
+	}
+	g.own = true
+	defer func() { g.own = false }()
+	const text = "INSERT INTO main.leasehold_commands (tenant_id, ts, idem_key, command, input_sha256, output) VALUES (?, ?, ?, ?, ?, ?)"
+	if err := g.prepareOwn(&g.remember, text); err != nil {
+		return err
+	}
+	_, err := g.remember.ExecContext(context.Background(), named([]driver.Value{
+		string(g.cfg.Key.Tenant), g.cfg.Now().UTC().Format(timeLayout), k.key, k.command, k.digest, string(output)}))
+	if err != nil {
+		return g.failed(err)
+	}
+	g.wrote = true
+	return nil
+}
+
+// prepareOwn prepares a statement of ours when it is first needed: most ledgers never see a key of a
+// command, and a prepared statement is memory. Under the lock, with our rights; see newGuard.
+func (g *guard) prepareOwn(to **sqlite3.SQLiteStmt, text string) error {
+	if *to != nil {
+		return nil
+	}
+	stmt, err := g.raw.Prepare(text)
+	if err != nil {
+		return g.failed(err)
+	}
+	*to = stmt.(*sqlite3.SQLiteStmt)
+	return nil
+}
+
+// countForeignCommands counts the rows of leasehold_commands that are another tenant's.
+func countForeignCommands(ctx context.Context, raw *sqlite3.SQLiteConn, key messages.Key) (n int64, err error) {
+	const query = "SELECT count(*) FROM main.leasehold_commands WHERE tenant_id <> ?"
+	err = eachRow(ctx, raw, query, named([]driver.Value{string(key.Tenant)}), func(row []driver.Value) error {
+		n, _ = row[0].(int64)
+		return nil
+	})
+	return n, err
+}
