@@ -1,6 +1,7 @@
 // Command node is the Leasehold daemon, and the tools that look at its stores.
 //
 //	node run                      serve tenants over HTTP, on the embedded defaults
+//	node run --nats-embedded      the same, with a NATS server inside the node
 //	node config                   print the effective configuration
 //	node lease show [KEY]         who may serve which tenant
 //	node lease history KEY        the audit trail of a lease
@@ -19,10 +20,10 @@ import (
 	"os"
 
 	"github.com/leasehold/leasehold/cmd/node/cli"
-	"github.com/leasehold/leasehold/cmd/node/daemon"
+	"github.com/leasehold/leasehold/cmd/node/daemon/embedded"
 	"github.com/leasehold/leasehold/cmd/node/storeurl/engines"
 )
 
 func main() {
-	os.Exit(cli.Main(os.Args[1:], daemon.App{}, engines.Schemes()))
+	os.Exit(cli.Program{Schemes: engines.Schemes(), Cluster: embedded.NATS{}}.Main(os.Args[1:]))
 }

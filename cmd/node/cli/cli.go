@@ -1,5 +1,6 @@
 // Package cli is the command line of a node binary. [Main] is all of main: a program with application
-// code of its own calls it with that code, and has the same commands as cmd/node.
+// code of its own calls it with that code, and has the same commands as cmd/node. [Program] is for one that
+// can run a NATS server inside its nodes too.
 package cli
 
 import (
@@ -49,17 +50,37 @@ type commands struct {
 	Version versionCommand `cmd:"" help:"Print the version."`
 }
 
+// Program is what a node binary is made of. All but Schemes may be left out.
+type Program struct {
+	App     daemon.App
+	Schemes storeurl.Schemes
+	// Cluster runs the NATS server inside a node; nil: nodes with nats_embedded are refused.
+	Cluster daemon.Cluster
+}
+
+// Main runs the command that args name and returns the exit code, for a program without a Cluster.
+func Main(args []string, app daemon.App, schemes storeurl.Schemes) int {
+	return Program{App: app, Schemes: schemes}.Main(args)
+}
+
 // process is what a command runs in.
 type process struct {
-	app     daemon.App
-	schemes storeurl.Schemes
+	Program
 	signals chan os.Signal
 }
 
+// checker is what Config.Validate takes: a nil interface where there is no Cluster.
+func (p *process) checker() config.Checker {
+	if p.Cluster == nil {
+		return nil
+	}
+	return p.Cluster
+}
+
 // Main runs the command that args name and returns the exit code.
-func Main(args []string, app daemon.App, schemes storeurl.Schemes) int {
+func (program Program) Main(args []string) int {
 	var c commands
-	env := &admin.Env{Stdout: os.Stdout, Stderr: os.Stderr, Stdin: os.Stdin, Schemes: schemes}
+	env := &admin.Env{Stdout: os.Stdout, Stderr: os.Stderr, Stdin: os.Stdin, Schemes: program.Schemes}
 	parser, err := kong.New(&c,
 		kong.Bind(env),
 		kong.Name("node"),
@@ -77,7 +98,7 @@ func Main(args []string, app daemon.App, schemes storeurl.Schemes) int {
 		fmt.Fprintln(os.Stderr, "node:", err)
 		return ExitUsage
 	}
-	p := &process{app: app, schemes: schemes, signals: make(chan os.Signal, 2)}
+	p := &process{Program: program, signals: make(chan os.Signal, 2)}
 	signal.Notify(p.signals, syscall.SIGTERM, os.Interrupt)
 	defer signal.Stop(p.signals)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -130,7 +151,8 @@ type runCommand struct {
 // Run runs the daemon.
 func (c *runCommand) Run(ctx context.Context, p *process) error {
 	err := daemon.Run(ctx, daemon.Options{
-		Config: c.Config, Schemes: p.schemes, App: p.app, Stdout: os.Stdout, Log: c.Logger(os.Stderr), Signals: p.signals,
+		Config: c.Config, Schemes: p.Schemes, App: p.App, Cluster: p.Cluster,
+		Stdout: os.Stdout, Log: c.Logger(os.Stderr), Signals: p.signals,
 	})
 	if errors.Is(err, daemon.ErrAborted) || errors.Is(err, daemon.ErrNotHandedOff) {
 		return errFailed{err}
@@ -150,7 +172,7 @@ type configCommand struct {
 
 // Run prints the configuration, if it is valid.
 func (c *configCommand) Run(p *process) error {
-	if err := c.Validate(p.schemes); err != nil {
+	if err := c.Validate(p.Schemes, p.checker()); err != nil {
 		return err
 	}
 	return c.Print(os.Stdout, c.JSON)

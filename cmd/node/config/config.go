@@ -7,6 +7,7 @@
 package config
 
 import (
+	"cmp"
 	"net"
 	"path/filepath"
 	"strings"
@@ -26,10 +27,17 @@ type Stores struct {
 	StateRoot string `default:"leasehold-data" help:"Folder of this node's local files. One node at a time may use it." placeholder:"DIR" yaml:"state_root"`
 	Leases    string `help:"Lease store: sqlite:PATH, postgres://USER@HOST/DATABASE, mysql://USER@HOST/DATABASE, nats://HOST:PORT?sync=always or s3://BUCKET/PREFIX (docs/operations.md has their parameters); default: leases.db in the state root. Nodes that work together share it." placeholder:"URL" yaml:"leases"`
 	Durable   string `help:"Durable store: dir:PATH, nats://HOST:PORT?sync=always or s3://BUCKET/PREFIX; default: the folder durable in the state root. Nodes that work together share it." placeholder:"URL" yaml:"durable"`
+
+	NATS `embed:"" yaml:",inline"`
 }
 
-// WithDefaults fills in the stores that stand in the state root.
+// WithDefaults fills in the stores that were not named: on the node's NATS servers if it has some, and
+// else in the state root.
 func (s Stores) WithDefaults() Stores {
+	if s.NATSURL() != "" {
+		leases, durable := s.NATS.stores()
+		s.Leases, s.Durable = cmp.Or(s.Leases, leases), cmp.Or(s.Durable, durable)
+	}
 	if s.Leases == "" {
 		s.Leases = "sqlite:" + filepath.Join(s.StateRoot, "leases.db")
 	}
@@ -59,6 +67,14 @@ type Config struct {
 	ShutdownTimeout   time.Duration `default:"1m" help:"Time for the handoffs after SIGTERM; what is left then is abandoned." group:"http" yaml:"shutdown_timeout"`
 	ShutdownLinger    time.Duration `default:"500ms" help:"Time to go on answering that the node is draining, after the handoffs." group:"http" yaml:"shutdown_linger"`
 
+	TLSCert     string `name:"tls-cert" help:"Certificate of the HTTP API, in PEM; with it the API speaks HTTPS only. Read again when it changes." placeholder:"FILE" group:"http" yaml:"tls_cert"`
+	TLSKey      string `name:"tls-key" help:"Key of the certificate, in PEM." placeholder:"FILE" group:"http" yaml:"tls_key"`
+	TLSClientCA string `name:"tls-client-ca" help:"Authorities of client certificates, in PEM; with it every client needs one." placeholder:"FILE" group:"http" yaml:"tls_client_ca"`
+
+	NATSClusterListen string        `name:"nats-cluster-listen" help:"Where the other members' embedded servers reach this one; without it the server stands alone. Anything but loopback needs --nats-config." placeholder:"HOST:PORT" group:"cluster" yaml:"nats_cluster_listen"`
+	NATSConfig        string        `name:"nats-config" help:"Configuration file of nats-server for the embedded server: authorization, accounts, TLS, limits. What the other settings say is set over it." placeholder:"FILE" group:"cluster" yaml:"nats_config"`
+	StartTimeout      time.Duration `default:"2m" help:"Time that an embedded server may take to join its cluster." group:"cluster" yaml:"start_timeout"`
+
 	OrgKey map[string]string `help:"File with the hex key that an organization derives tenant ids with, as ORG=FILE; in YAML: orgs: {ORG: {key_file: FILE}}." placeholder:"ORG=FILE" mapsep:"," yaml:"-"`
 
 	TTL            time.Duration `name:"ttl" default:"10s" help:"A lease's time to live: what a crash keeps others waiting." group:"lease" yaml:"ttl"`
@@ -72,6 +88,10 @@ type Config struct {
 	RetainAge     time.Duration `default:"0s" help:"Snapshots younger than this are kept." group:"copies" yaml:"retain_age"`
 	SweepEvery    time.Duration `default:"10m" help:"Pause between sweeps of what forgotten tenants left behind." group:"copies" yaml:"sweep_every"`
 	SetAsideFor   time.Duration `default:"24h" help:"Time that local files of an ended ownership are kept." group:"copies" yaml:"set_aside_for"`
+
+	Heartbeat      time.Duration `default:"500ms" help:"Pause between two heartbeats of a member of a cluster." group:"cluster" yaml:"heartbeat"`
+	MovesPerSecond int           `default:"50" help:"Tenants that this node hands to others in a second after a join." group:"cluster" yaml:"moves_per_second"`
+	MoveParallel   int           `default:"4" help:"Tenants that this node hands to other members at a time." group:"cluster" yaml:"move_parallel"`
 
 	IdleAfter         time.Duration `default:"10m" help:"Close a tenant that nobody used for so long; negative: never." group:"limits" yaml:"idle_after"`
 	MaxOpen           int           `default:"10000" help:"Bound of the open tenants." group:"limits" yaml:"max_open"`
@@ -111,7 +131,7 @@ func (c Config) Effective() Config {
 // Redacted is Effective without secrets, for printing.
 func (c Config) Redacted() Config {
 	c = c.Effective()
-	c.Leases, c.Durable = storeurl.Redact(c.Leases), storeurl.Redact(c.Durable)
+	c.Leases, c.Durable, c.NATS.URL = storeurl.Redact(c.Leases), storeurl.Redact(c.Durable), storeurl.Redact(c.NATS.URL)
 	return c
 }
 

@@ -15,14 +15,22 @@ import (
 )
 
 // Validate returns an error that names every setting at fault, by its name in the file. It opens
-// no store, and reads no file but the token file, the key files and those that the stores' URLs name. Every error has
-// CodeInvalidArgument or CodeOutOfRange.
-func (c Config) Validate(schemes storeurl.Schemes) error {
+// no store, and reads no file but those that settings name: tokens, keys, certificates, and what is in a store's URL. A nil checker
+// stands for a binary without a NATS server in it. Every error has CodeInvalidArgument or CodeOutOfRange.
+func (c Config) Validate(schemes storeurl.Schemes, checker Checker) error {
+	given := c
 	c = c.Effective()
 	v := &validator{}
 	v.listen(c)
-	v.store("leases", schemes.CheckLeases(c.Leases))
-	v.store("durable", schemes.CheckDurable(c.Durable))
+	v.tls(c)
+	v.nats(c, schemes, checker)
+	onNATS := c.NATSURL() != "" // then what follows from it has been checked, under its own name
+	if given.Leases != "" || !onNATS {
+		v.store("leases", schemes.CheckLeases(c.Leases))
+	}
+	if given.Durable != "" || !onNATS {
+		v.store("durable", schemes.CheckDurable(c.Durable))
+	}
 	if c.Migrate && schemes.CheckLeases(c.Leases) == nil {
 		v.store("migrate", schemes.CheckMigrate(c.Leases))
 	}
@@ -161,6 +169,9 @@ func (c Config) positive() []positive {
 	num("max_sql", int64(c.MaxSQL))
 	num("max_image", c.MaxImage)
 	num("max_sqlite", c.MaxSQLite)
+	num("moves_per_second", int64(c.MovesPerSecond))
+	num("move_parallel", int64(c.MoveParallel))
+	dur("heartbeat", c.Heartbeat)
 	dur("read_header_timeout", c.ReadHeaderTimeout)
 	dur("read_timeout", c.ReadTimeout)
 	dur("keep_alive", c.KeepAlive)
@@ -171,6 +182,7 @@ func (c Config) positive() []positive {
 	dur("snapshot_every", c.SnapshotEvery)
 	dur("sweep_every", c.SweepEvery)
 	dur("set_aside_for", c.SetAsideFor)
+	dur("start_timeout", c.StartTimeout)
 	dur("open_timeout", c.OpenTimeout)
 	dur("query_timeout", c.QueryTimeout)
 	return out

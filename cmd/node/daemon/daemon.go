@@ -34,17 +34,21 @@ type App struct {
 	Commands   map[string]ledgeractor.Command
 }
 
-// Options are what Run works with. All but App are needed.
+// Options are what Run works with. All but App, Cluster and Now are needed.
 type Options struct {
 	Config  config.Config
 	Schemes storeurl.Schemes
 	App     App
-	// Stdout gets one line, "listening http://HOST:PORT", once the node answers.
+	// Cluster runs the NATS server that a node with nats_embedded has in itself; nil: such a configuration is refused.
+	Cluster Cluster
+	// Stdout gets one line, "listening http://HOST:PORT" (https with TLS), once the node answers.
 	Stdout io.Writer
 	Log    *slog.Logger
 	// Signals says when to stop: the first signal begins the handoffs, the second ends everything at
 	// once. What the signals are does not matter.
 	Signals <-chan os.Signal
+	// Now is the clock that the log's durations come from; nil: time.Now.
+	Now func() time.Time
 }
 
 // ErrAborted is what Run returns after a second signal: nothing was flushed that was not before.
@@ -60,14 +64,19 @@ type daemon struct {
 	http     *http.Server
 	listener net.Listener
 	closers  []io.Closer
+	member   Member // nil: the node is in no cluster
+	aborted  bool // there was a second signal
 }
 
 // Run runs a node until a signal, or ctx, ends it. It returns nil if every tenant was handed off, and
 // else an error that names the tenants that were not (messages.Error, joined), or ErrAborted. An
 // invalid configuration is CodeInvalidArgument or CodeOutOfRange.
 func Run(ctx context.Context, o Options) (err error) {
-	if err := o.Config.Validate(o.Schemes); err != nil {
+	if err := o.Config.Validate(o.Schemes, o.checker()); err != nil {
 		return err
+	}
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 	o.Config = o.Config.Effective()
 	d := &daemon{Options: o}
@@ -77,9 +86,8 @@ func Run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	served := make(chan error, 1)
-	go func() { served <- d.http.Serve(d.listener) }()
-	address := "http://" + d.listener.Addr().String()
-	d.Log.Info("listening", "address", address, "auth", o.Config.TokenFile != "")
+	address := d.serve(served)
+	d.Log.Info("listening", "address", address, "auth", o.Config.TokenFile != "", "client_certificates", o.Config.TLSClientCA != "")
 	_, _ = fmt.Fprintln(o.Stdout, "listening", address) // the log has it too
 	if asked {
 		return d.stop()
@@ -91,6 +99,17 @@ func Run(ctx context.Context, o Options) (err error) {
 	case <-o.Signals:
 	}
 	return d.stop()
+}
+
+// serve answers requests until the server is shut down, and returns its address.
+func (d *daemon) serve(served chan<- error) string {
+	address := d.listener.Addr().String()
+	if d.http.TLSConfig != nil {
+		go func() { served <- d.http.ServeTLS(d.listener, "", "") }()
+		return "https://" + address
+	}
+	go func() { served <- d.http.Serve(d.listener) }()
+	return "http://" + address
 }
 
 // startUnlessAsked starts the node. A signal ends it meanwhile, too: a store may take long to answer. asked
@@ -133,6 +152,13 @@ func (d *daemon) start(ctx context.Context) (err error) {
 	if err := ledgeractor.LimitMemory(ctx, c.MaxSQLite); err != nil {
 		return err
 	}
+	tlsConfig, err := c.TLS(d.Log)
+	if err != nil {
+		return err
+	}
+	if err := d.startServer(ctx); err != nil {
+		return err
+	}
 	leases, err := d.Schemes.OpenLeases(ctx, c.Leases, storeurl.Options{Migrate: c.Migrate, Log: d.Log})
 	if err != nil {
 		return fmt.Errorf("lease store %s: %w", storeurl.Redact(c.Leases), err)
@@ -155,15 +181,21 @@ func (d *daemon) start(ctx context.Context) (err error) {
 	if d.node, err = actors.Start(ctx, cfg); err != nil {
 		return err
 	}
-	d.api, err = api.New(api.Config{
+	if err := d.join(ctx, registry); err != nil {
+		return errors.Join(err, d.node.Abort())
+	}
+	apiConfig := api.Config{
 		Node: d.node, Leases: leases, Durable: durable, Tokens: tokens, OrgKeys: keys, MaxBody: c.MaxBody,
 		RequestTimeout: c.RequestTimeout, MaxTimeout: c.MaxTimeout, Registry: registry, Log: d.Log,
-	})
-	if err != nil {
+	}
+	if d.member != nil {
+		apiConfig.Tenants, apiConfig.Members, apiConfig.Ready = d.member, d.member.View, d.member.Ready
+	}
+	if d.api, err = api.New(apiConfig); err != nil {
 		return errors.Join(err, d.node.Abort())
 	}
 	d.http = &http.Server{
-		Handler: d.api, MaxHeaderBytes: c.MaxHeader, ReadHeaderTimeout: c.ReadHeaderTimeout, ReadTimeout: c.ReadTimeout,
+		Handler: d.api, TLSConfig: tlsConfig, MaxHeaderBytes: c.MaxHeader, ReadHeaderTimeout: c.ReadHeaderTimeout, ReadTimeout: c.ReadTimeout,
 		// An answer may come as late as a request's deadline, and takes time to be sent.
 		WriteTimeout: c.MaxTimeout + c.ReadTimeout, IdleTimeout: c.KeepAlive,
 		ErrorLog: slog.NewLogLogger(d.Log.Handler(), slog.LevelWarn),
@@ -175,7 +207,9 @@ func (d *daemon) start(ctx context.Context) (err error) {
 // told that the node drains.
 func (d *daemon) stop() error {
 	d.Log.Info("shutting down; a second signal stops at once", "timeout", d.Config.ShutdownTimeout)
-	d.api.Drain()
+	if d.member == nil {
+		d.api.Drain()
+	} // else requests go on to other members, until the end
 	ctx, cancel := context.WithTimeout(context.Background(), d.Config.ShutdownTimeout)
 	defer cancel()
 	over := make(chan error, 1)
@@ -185,12 +219,14 @@ func (d *daemon) stop() error {
 		return err
 	case <-d.Signals:
 		d.Log.Warn("stopping at once")
+		d.aborted = true
 		cancel()
 		return errors.Join(ErrAborted, d.http.Close(), d.node.Abort())
 	}
 }
 
 func (d *daemon) shutdown(ctx context.Context) error {
+	d.leave(ctx)
 	err := d.node.Shutdown(ctx)
 	for _, failed := range tenantErrors(err) {
 		d.Log.Error("a tenant was not handed off", "key", failed.Key, "code", failed.Code, "reason", failed.Reason)

@@ -1,0 +1,104 @@
+// Package embedded runs a NATS server inside a node, for `node run --nats-embedded`. It is apart from package
+// daemon so that a program that never asks for one does not link one.
+//
+// # Start here
+//
+// Pass [NATS] to cli.Program, as cmd/node does, or to daemon.Options.
+package embedded
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/leasehold/leasehold/cmd/node/config"
+	"github.com/leasehold/leasehold/cmd/node/daemon"
+	"github.com/leasehold/leasehold/messages"
+	"github.com/leasehold/leasehold/stores/nats/natsserver"
+)
+
+// clusterName is how the members' servers name their cluster, unless their file does.
+const clusterName = "leasehold"
+
+// NATS is the daemon.Cluster whose servers are those of stores/nats/natsserver. It has no state, and is
+// safe for concurrent use.
+type NATS struct{}
+
+var _ daemon.Cluster = NATS{}
+
+// Check returns why a server with these settings could never run, or could be reached by strangers, as
+// CodeInvalidArgument. It starts nothing and creates nothing.
+func (NATS) Check(c config.Config) error {
+	cfg, err := serverConfig(c)
+	if err != nil {
+		return err
+	}
+	return cfg.Check()
+}
+
+// Start starts the server in <state root>/nats, and waits until it can be relied upon (natsserver.Server.Join).
+// Its name is the node's, as it was when the folder was first used. The errors are those of
+// natsserver.Start, Join and KeptName.
+func (NATS) Start(ctx context.Context, c config.Config, log *slog.Logger) (daemon.NATSServer, error) {
+	cfg, err := serverConfig(c)
+	if err != nil {
+		return nil, err
+	}
+	name := cfg.Name
+	if cfg.Name, err = natsserver.KeptName(cfg.Dir, name); err != nil {
+		return nil, err
+	}
+	if cfg.Name != name {
+		log.Warn("the embedded NATS server keeps the name that its folder belongs to", "name", cfg.Name, "node_name", name)
+	}
+	cfg.Logger = natsserver.NewLogger(log)
+	server, err := natsserver.Start(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := server.Join(ctx, log); err != nil {
+		server.Shutdown()
+		return nil, err
+	}
+	return server, nil
+}
+
+// serverConfig turns the settings of a node into those of its server.
+func serverConfig(c config.Config) (natsserver.Config, error) {
+	name := c.NodeName
+	if name == "" {
+		var err error
+		if name, err = os.Hostname(); err != nil {
+			return natsserver.Config{}, &messages.Error{Code: messages.CodeInvalidArgument, Message: "the host has no name; set node_name", Err: err}
+		}
+	}
+	cfg := natsserver.Config{Dir: filepath.Join(c.StateRoot, "nats"), Name: natsserver.SafeName(name), ConfigFile: c.NATSConfig}
+	var err error
+	if cfg.Host, cfg.Port, err = hostPort(c.NATS.Listen); err != nil {
+		return cfg, err
+	}
+	if c.NATSClusterListen == "" {
+		return cfg, nil
+	}
+	cfg.ClusterName, cfg.Routes = clusterName, c.RouteList()
+	cfg.ClusterHost, cfg.ClusterPort, err = hostPort(c.NATSClusterListen)
+	return cfg, err
+}
+
+// hostPort splits an address to listen on. No host means all interfaces, as for the HTTP API.
+func hostPort(address string) (host string, port int, err error) {
+	host, number, err := net.SplitHostPort(address)
+	if err == nil {
+		port, err = strconv.Atoi(number)
+	}
+	if err != nil {
+		return "", 0, &messages.Error{Code: messages.CodeInvalidArgument, Message: "an address of the NATS server is not HOST:PORT", Err: err}
+	}
+	if host == "" {
+		host = "0.0.0.0"
+	}
+	return host, port, nil
+}
