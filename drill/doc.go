@@ -7,6 +7,7 @@
 //	go run ./drill run --break all              each in turn; exit code 0 if every one was found
 //	go run ./drill run --leases postgres        the leases on a server of the drill's own, which is hurt as well
 //	go run ./drill run --leases nats --durable s3
+//	go run ./drill run --leases nats --steps cut,half-close
 //	go run ./drill run --dir /tmp/d             keeps the run's folder
 //	go run ./drill verify /tmp/d                judges it again, from its files alone
 //
@@ -32,14 +33,31 @@
 //	             the first one wakes up and its upload lands
 //
 // With --leases nats, postgres, mysql or s3, and with --durable nats or s3 (in any combination, also with sqlite and dir), the
-// drill starts private servers on the loopback interface (package engine), and the schedule has two more steps:
+// drill starts private servers on the loopback interface (package engine), and each replica reaches them by way of a proxy of
+// its own, in the drill's process, in front of each. The schedule has more steps then, and takes 40 s. Two are done to a server:
 //
 //	server-kill  SIGKILL to the server with all its processes, and a new start 300 ms later
 //	server-stop  SIGSTOP for 1,800 ms, past every lease, and SIGCONT: every holder fences itself meanwhile, and what
 //	             was sent before is carried out when nobody waits for it any more
 //
-// After each of them every tenant must take writes again and be copied. Where there are two servers, the seed says
-// which one is hit. The servers have the clock of this machine: a drill cannot show what a store's clock that runs
+// Where there are two servers, the seed says which one is hit. The others are done to connections, with all servers:
+//
+//	cut          the owner's connections are cut and new ones are refused, past every lease and until another
+//	             replica has had a write of every tenant acknowledged: the holder is left with its own clock
+//	half-close   the same, but the connections stay open: what the owner asks arrives, and the answers vanish. A connection
+//	             that has lost an answer stays silent afterwards, and must be replaced by whoever uses it
+//	slow         every answer to every replica is held up by 300 to 800 ms, for 2,500 ms
+//	lost-answers one in five answers to any replica is swallowed, and its connection closed, for 2,500 ms: what was asked
+//	             took effect, and who asked cannot know (S10)
+//	reset        every connection is reset, again and again, each after a random number of bytes up to 32 KiB, in the
+//	             middle of whatever passes, for 2,500 ms
+//
+// If the leases are no server's, cut and half-close take the durable copies away only, and the owner has to go on. After each
+// of the steps every tenant must take writes again and be copied; after those upon connections also every replica must get
+// answers from both of its stores, and none may have ended. What the faults have hit is counted and printed, and a step that
+// has hit nothing fails. --break no-self-fence --leases nats --steps cut shows what they are good for.
+//
+// The servers have the clock of this machine: a drill cannot show what a store's clock that runs
 // differently would do (the lease stores' own tests do). PostgreSQL and MariaDB must be installed, and are started on Linux only;
 // NATS and S3 (versitygw) are linked in.
 //

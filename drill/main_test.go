@@ -134,6 +134,7 @@ func TestCommandLine(t *testing.T) {
 		"leases":          {[]string{"run", "--leases", "stone"}, exitUsage, "sqlite, nats, postgres, mysql, s3"},
 		"durable":         {[]string{"run", "--durable", "mysql"}, exitUsage, "dir, nats, s3"},
 		"no server":       {[]string{"run", "--steps", "server-kill"}, exitUsage, "needs a store with a server"},
+		"no connection":   {[]string{"run", "--steps", "cut"}, exitUsage, "needs a store with a server"},
 		"server":          {[]string{"server", "postgres", "x", "y"}, exitFail, "no server that the drill can be"},
 		"full folder":     {[]string{"run", "--dir", "."}, exitUsage, "not empty"},
 		"no folder":       {[]string{"verify", "no-such-folder"}, exitUsage, "no-such-folder"},

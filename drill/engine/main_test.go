@@ -96,6 +96,56 @@ func TestServersKeepWhatTheyAcknowledged(t *testing.T) {
 	}
 }
 
+// TestAWireIsCutAlone: every kind of server is reached by way of a wire, and one that is cut off says so, while
+// another one goes on.
+func TestAWireIsCutAlone(t *testing.T) {
+	for _, kinds := range [][2]engine.Kind{
+		{engine.NATS, engine.NATS}, {engine.S3, engine.S3}, {engine.Postgres, engine.Dir}, {engine.MySQL, engine.Dir},
+	} {
+		t.Run(string(kinds[0]), func(t *testing.T) {
+			t.Parallel()
+			where, running := start(t, engine.Stores{Leases: engine.Store{Kind: kinds[0]}, Durable: engine.Store{Kind: kinds[1], At: t.TempDir()}})
+			connect := func() (engine.LeaseStore, *engine.Wire) {
+				at, wire, err := running.Connect(where)
+				require.NoError(t, err)
+				require.NotEqual(t, where.Leases.At, at.Leases.At)
+				if !kinds[1].HasServer() {
+					require.Equal(t, where.Durable, at.Durable)
+				}
+				t.Cleanup(func() { require.NoError(t, wire.Close()) })
+				leases, err := at.OpenLeases(t.Context())
+				require.NoError(t, err)
+				t.Cleanup(func() { require.NoError(t, leases.Close()) })
+				return leases, wire
+			}
+			ours, wire := connect()
+			theirs, other := connect()
+			require.Zero(t, wire.Hits())
+			_, err := ours.Acquire(t.Context(), key, "a#1", time.Hour)
+			require.NoError(t, err)
+
+			wire.Set(servers.Faults{Refuse: true})
+			wire.Cut()
+			short, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			_, _, err = ours.Read(short, key)
+			require.ErrorIs(t, err, messages.ErrUnavailable)
+			require.Positive(t, wire.Hits().Connections)
+			lease, ok, err := theirs.Read(t.Context(), key)
+			require.NoError(t, err)
+			require.True(t, ok)
+			require.Equal(t, "a#1", lease.Owner)
+			require.Zero(t, other.Hits())
+
+			wire.Set(servers.Faults{})
+			require.Eventually(t, func() bool {
+				_, ok, err := ours.Read(t.Context(), key)
+				return err == nil && ok
+			}, 20*time.Second, 10*time.Millisecond)
+		})
+	}
+}
+
 func TestStartRefuses(t *testing.T) {
 	_, _, err := engine.Start(t.Context(), engine.Stores{Leases: engine.Store{Kind: "stone"}}, t.TempDir(), nil)
 	require.ErrorContains(t, err, "stone")

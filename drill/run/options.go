@@ -50,7 +50,10 @@ func (o Options) withDefaults() Options {
 }
 
 // HasServer reports whether one of the stores needs a server.
-func (o Options) HasServer() bool { return o.Leases.HasServer() || o.Durable.HasServer() }
+func (o Options) HasServer() bool {
+	o = o.withDefaults()
+	return o.Leases.HasServer() || o.Durable.HasServer()
+}
 
 // Validate returns an error for what cannot work; nothing is changed.
 func (o Options) Validate() error {

@@ -52,15 +52,24 @@ func TestScheduleFitsAndHoldsEveryStep(t *testing.T) {
 	}
 }
 
-// With a server, the default duration holds both of its steps, and every kind of death of a replica but one.
-func TestScheduleWithAServerHoldsItsSteps(t *testing.T) {
-	for seed := range uint64(50) {
-		hit := map[Step]bool{}
-		for _, p := range Schedule(seed, 3, 18*time.Second, serverRound) {
-			hit[p.Step] = true
+// The default duration holds every step that there is for it.
+func TestScheduleOfTheDefaultDurationHoldsEveryStep(t *testing.T) {
+	for _, server := range []bool{false, true} {
+		candidates := round
+		if server {
+			candidates = serverRound
 		}
-		for _, s := range []Step{Handoff, ServerKill, ServerStop, LateUpload, Kill, Outage, KillUpload} {
-			require.True(t, hit[s], "%s", s)
+		for s := range costs {
+			require.Equal(t, s != Watch && (server || !s.needsServer()), slices.Contains(candidates, s), "%s with a server: %v", s, server)
+		}
+		for seed := range uint64(50) {
+			hit := map[Step]bool{}
+			for _, p := range Schedule(seed, 3, DefaultDuration(server), candidates) {
+				hit[p.Step] = true
+			}
+			for _, s := range candidates {
+				require.True(t, hit[s], "%s", s)
+			}
 		}
 	}
 }
@@ -122,6 +131,7 @@ func TestOptionsAreValidated(t *testing.T) {
 		"break":             func(o *Options) { o.Break = "no-such-part" },
 		"step":              func(o *Options) { o.Only = []Step{"dance"} },
 		"no server to kill": func(o *Options) { o.Only = []Step{ServerKill} },
+		"no server to cut":  func(o *Options) { o.Only = []Step{Cut} },
 		"leases":            func(o *Options) { o.Leases = "dir" },
 		"durable":           func(o *Options) { o.Durable = "postgres" },
 		"no command":        func(o *Options) { o.Leases = "nats" },
