@@ -137,7 +137,8 @@ func (m *Member) unsubscribe() {
 
 func (m *Member) setState(s State) { m.state.Store(&s) }
 
-func (m *Member) leaving() bool { return *m.state.Load() != StateServing }
+// Leaving reports whether Leave was called.
+func (m *Member) Leaving() bool { return *m.state.Load() != StateServing }
 
 func (m *Member) info() Info {
 	return Info{Owner: m.self, Name: m.node.Name(), Started: m.started, State: *m.state.Load(), Open: int(m.open.Load())}

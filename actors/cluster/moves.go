@@ -44,7 +44,7 @@ func (m *Member) heardMove(msg *natsgo.Msg) {
 	} else {
 		switch in.Kind {
 		case moveExpect:
-			if m.leaving() || m.node.Stopping() {
+			if m.Leaving() || m.node.Stopping() {
 				answer.Error = &messages.Error{Code: messages.CodeDraining, Key: in.Key.String(), Message: "the member leaves"}
 				break
 			}

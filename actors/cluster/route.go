@@ -34,7 +34,7 @@ func (m *Member) answer(ctx context.Context, req *messages.Request, direct bool)
 	if next := m.departures.to(key); next != "" && next != m.self && r.live(next) && !slices.Contains(req.Avoid, next) {
 		return m.elsewhere(key, next, 0)
 	}
-	if !direct || !req.Opens() || m.leaving() {
+	if !direct || !req.Opens() || m.Leaving() {
 		if reply := m.redirect(ctx, r, req); reply != nil {
 			return reply
 		}
@@ -73,7 +73,7 @@ func (m *Member) local(ctx context.Context, req *messages.Request) *messages.Rep
 	switch {
 	case e.Code == messages.CodeHeld && e.Owner != m.self && r.live(e.Owner) && !slices.Contains(req.Avoid, e.Owner):
 		return m.elsewhere(req.Key, e.Owner, e.Epoch)
-	case e.Code == messages.CodeDraining && e.Owner == "" && m.leaving():
+	case e.Code == messages.CodeDraining && e.Owner == "" && m.Leaving():
 		// The node itself is on its way out.
 		if to := r.suggest(req.Key, req.Avoid); to != "" && to != m.self && !m.node.Has(req.Key) {
 			return m.elsewhere(req.Key, to, 0)

@@ -65,7 +65,7 @@ type daemon struct {
 	listener net.Listener
 	closers  []io.Closer
 	member   Member // nil: the node is in no cluster
-	aborted  bool // there was a second signal
+	aborted  bool   // there was a second signal
 }
 
 // Run runs a node until a signal, or ctx, ends it. It returns nil if every tenant was handed off, and
