@@ -19,7 +19,7 @@ import (
 type command struct {
 	Out     string   `required:"" help:"Folder for the files; it is made." placeholder:"DIR"`
 	Servers []string `default:"nats-1,nats-2,nats-3" help:"Host names of the NATS servers."`
-	Hosts   []string `default:"localhost" help:"Further host names and addresses that every server's certificate is good for."`
+	Hosts   []string `default:"localhost,127.0.0.1" help:"Further host names and addresses that every server's certificate is good for."`
 	Clients []string `default:"node-a,node-b,node-c,app,billing,operator" help:"Names of the clients."`
 	Days    int      `default:"365" help:"Days that the certificates of servers and clients are good for."`
 }
