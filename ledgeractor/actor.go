@@ -149,9 +149,7 @@ func (a *Actor) Receive(self *mailbox.Self, msg any) {
 		a.shared.draining.Store(m.on)
 		m.answer(nil)
 	case *cutAsk:
-		a.cut(m, false)
-	case *lastCutAsk:
-		a.cut(&m.cutAsk, true)
+		a.cut(m)
 	case corrupted:
 		a.onCorrupted(m.err)
 	case watchReaders:
@@ -167,15 +165,12 @@ func (a *Actor) Receive(self *mailbox.Self, msg any) {
 	}
 }
 
-func (a *Actor) cut(m *cutAsk, last bool) {
+func (a *Actor) cut(m *cutAsk) {
 	if !m.begin() {
 		return
 	}
 	a.flush()
 	err := a.refusal(false)
-	if last && overByItself(err) {
-		err = nil // the ledger itself is sound: refusal looks at the fence last
-	}
 	if err == nil {
 		m.version = a.shared.version.Load()
 		err = m.pin()

@@ -23,20 +23,18 @@ type Image struct {
 // cutPath is the temporary file of a Cut.
 func cutPath(path string) string { return path + ".cut" }
 
-// CutLast is Cut for the last snapshot of a holder: it works also while the fence has closed by itself,
-// or because the store refused a renewal. What it returns then holds every write that was ever
-// acknowledged, and none that was refused: a batch whose fence is closed is rolled back before the cut.
-// A fence that was closed for any other reason (a release, a forget, a slot that was taken) is
-// CodeFenced. It is for the actor that owns the ledger's lease; nothing may be acknowledged on its
-// strength.
+// CutLast is Cut for the last snapshot of a holder: it works also while the fence has closed by itself, or
+// because the store refused a renewal. What it returns then holds every write that was ever acknowledged, and
+// none that was refused. It does not wait for the transaction that is running: without a fence that cannot be
+// committed any more. A fence that was closed for any other reason (a release, a forget, a slot that was taken)
+// is CodeFenced. It is for the actor that owns the ledger's lease; nothing may be acknowledged on its strength.
+//
+// Image.Version is a lower bound: a commit that was just being decided may be in the image and not in it.
 func (h *Handle) CutLast(ctx context.Context) (Image, error) {
 	ctx, cancel := h.deadline(ctx)
 	defer cancel()
 	return h.cutImage(ctx, true)
 }
-
-// lastCutAsk is a cutAsk of CutLast.
-type lastCutAsk struct{ cutAsk }
 
 // overByItself reports whether a fence's error is one with which CutLast still works: the lease was not
 // given up by this holder.
@@ -57,8 +55,8 @@ func (h *Handle) mayCut(last bool) error {
 // cut implements Handle.Cut.
 func (h *Handle) cut(ctx context.Context) (Image, error) { return h.cutImage(ctx, false) }
 
-// cutImage implements Cut and CutLast: between two batches a read transaction begins, which costs the
-// writer next to nothing; then the pages that it sees are copied.
+// cutImage implements Cut and CutLast: a read transaction begins, for a Cut between two batches, which costs
+// the writer next to nothing; then the pages that it sees are copied.
 func (h *Handle) cutImage(ctx context.Context, last bool) (image Image, err error) {
 	if err := h.awaitOpen(ctx); err != nil {
 		return Image{}, err
@@ -95,29 +93,9 @@ func (h *Handle) cutImage(ctx context.Context, last bool) (image Image, err erro
 		pool.leave()
 		<-pool.cutting
 	}
-	a := &lastCutAsk{cutAsk{ask: newAsk(ctx), pin: func() error { return pool.fail.typed(pinRead(source)) }}}
-	var msg any = &a.cutAsk
-	if last {
-		msg = a
-	}
-	if !h.ref.Send(msg) {
-		end()
-		return Image{}, closedError(h.cfg.Key)
-	}
-	if err := h.await(ctx, &a.ask); err != nil {
-		if messages.CodeOf(err) != messages.CodeUnknownOutcome {
-			end()
-			return Image{}, err
-		}
-		// The actor is just using the connection.
-		go func() {
-			select {
-			case <-a.done:
-			case <-h.ref.Done():
-			}
-			end()
-		}()
-		return Image{}, h.gaveUp(ctx)
+	version, err := h.pin(ctx, source, last, end)
+	if err != nil {
+		return Image{}, err
 	}
 	defer end()
 	image, err = h.copyPages(ctx, source)
@@ -130,8 +108,44 @@ func (h *Handle) cutImage(ctx context.Context, last bool) (image Image, err erro
 	if err := h.mayCut(last); err != nil {
 		return Image{}, err
 	}
-	image.Version = a.version
+	image.Version = version
 	return image, nil
+}
+
+// pin fixes what source sees, and returns the version of that. If it fails, end is called, now or later.
+func (h *Handle) pin(ctx context.Context, source *sqlite3.SQLiteConn, last bool, end func()) (version uint64, err error) {
+	fail := h.shared.readers.fail
+	if last {
+		// A version is counted after its commit, and a write is acknowledged after that.
+		version = h.Version()
+		if err := fail.typed(pinRead(source)); err != nil {
+			end()
+			return 0, err
+		}
+		return version, nil
+	}
+	a := &cutAsk{ask: newAsk(ctx), pin: func() error { return fail.typed(pinRead(source)) }}
+	if !h.ref.Send(a) {
+		end()
+		return 0, closedError(h.cfg.Key)
+	}
+	err = h.await(ctx, &a.ask)
+	switch {
+	case err == nil:
+		return a.version, nil
+	case messages.CodeOf(err) != messages.CodeUnknownOutcome:
+		end()
+		return 0, err
+	}
+	// The actor is just using the connection.
+	go func() {
+		select {
+		case <-a.done:
+		case <-h.ref.Done():
+		}
+		end()
+	}()
+	return 0, h.gaveUp(ctx)
 }
 
 // pinRead begins a read transaction. Its first read fixes what it sees.
