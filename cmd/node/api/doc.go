@@ -20,12 +20,12 @@
 //	409 held, lost, fenced, history_lost: nothing was done
 //	413 too_large
 //	415 invalid_argument, for a body that is not application/json
-//	421 not_owner
+//	421 not_owner: see Owner
 //	422 command_failed
 //	429 overloaded: nothing was done, see Retry-After
 //	499 canceled: nothing was done, and nobody reads this
 //	500 internal, panic, corrupt, lineage_ahead
-//	503 unavailable, draining, closed: see Retry-After
+//	503 unavailable, draining (see Owner), closed: see Retry-After
 //	504 unknown_outcome: the work may or may not stand; retry with its idempotency key
 //	507 storage
 //
