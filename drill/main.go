@@ -14,6 +14,10 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/leasehold/leasehold/cmd/node/cli"
+	"github.com/leasehold/leasehold/cmd/node/daemon/embedded"
+	"github.com/leasehold/leasehold/cmd/node/storeurl/engines"
+	"github.com/leasehold/leasehold/drill/cluster"
 	"github.com/leasehold/leasehold/drill/engine"
 	"github.com/leasehold/leasehold/drill/replica"
 	"github.com/leasehold/leasehold/drill/run"
@@ -37,6 +41,7 @@ type commands struct {
 	Run     runCommand     `cmd:"" help:"Start replicas, hurt them, and judge what happened."`
 	Verify  verifyCommand  `cmd:"" help:"Judge a finished run again, from its files alone."`
 	Replica replicaCommand `cmd:"" hidden:"" help:"One process of a drill."`
+	Cluster clusterCommand `cmd:"" help:"Start nodes as members of a cluster, with an app client, and restart, add, remove, kill and freeze them."`
 	Server  serverCommand  `cmd:"" hidden:"" help:"The server of a store of a drill."`
 }
 
@@ -47,7 +52,11 @@ func main() {
 	// A second signal ends the process at once; the replicas end with it.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
-	signal.Ignore(syscall.SIGPIPE) // a pager that was closed must not leave a folder behind
+	signal.Ignore(syscall.SIGPIPE)                // a pager that was closed must not leave a folder behind
+	if len(os.Args) > 1 && os.Args[1] == "node" { // a node of a cluster drill is cmd/node
+		stop()
+		os.Exit(cli.Program{Schemes: engines.Schemes(), Cluster: embedded.NATS{}}.Main(os.Args[2:]))
+	}
 	if len(os.Args) > 1 && (os.Args[1] == "replica" || os.Args[1] == "server") {
 		stop() // a replica handles SIGTERM itself; a server ends with its drill
 		ctx = context.Background()
@@ -62,7 +71,7 @@ func execute(ctx context.Context, args []string, out, failed io.Writer) int {
 	parser, err := kong.New(&c, kong.Name("drill"), kong.Description("The fault-injection drill: real processes, real signals."),
 		kong.Writers(out, failed), kong.Exit(func(n int) { code = n }), kong.BindTo(ctx, (*context.Context)(nil)), kong.Bind(&console{out}),
 		kong.Vars{"breaks": strings.Join(run.BreakNames(), ", "), "steps": strings.Join(run.StepNames(), ", "),
-			"leases": engine.Names(engine.LeaseKinds), "durable": engine.Names(engine.DurableKinds)})
+			"clustersteps": cluster.StepNames(), "leases": engine.Names(engine.LeaseKinds), "durable": engine.Names(engine.DurableKinds)})
 	if err != nil {
 		fmt.Fprintln(failed, "drill:", err)
 		return exitFail

@@ -159,8 +159,12 @@ func durable[S DurableStore](s S, err error) (DurableStore, error) {
 	return s, nil
 }
 
+// requestTimeout is to the binding's own (15 s) what the drill's TTL is to a node's: on a connection that falls silent
+// nothing but this tells that the answer will not come, and the copies wait for it.
+const requestTimeout = 3 * time.Second
+
 func bucket(endpoint string) s3.Config {
-	return s3.Config{Bucket: s3test.Bucket, Prefix: "drill/", Region: s3test.Region, Endpoint: endpoint, PathStyle: true,
+	return s3.Config{RequestTimeout: requestTimeout, Bucket: s3test.Bucket, Prefix: "drill/", Region: s3test.Region, Endpoint: endpoint, PathStyle: true,
 		AccessKeyID: s3test.AccessKey, SecretAccessKey: s3test.SecretKey}
 }
 

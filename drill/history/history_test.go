@@ -137,6 +137,10 @@ func TestEveryRuleIsJudged(t *testing.T) {
 			h.Reads[0].Rows[1].Seq, h.Reads[0].Rows[2].Seq = 3, 4
 		}},
 		{"one seq, two meanings", "I4", func(_ *testing.T, h *History) { h.Writes[2].Seq = 2 }},
+		{"a snapshot that landed is left behind", "S12", func(t *testing.T, h *History) {
+			h.publish(t, 2, 2, "b#1", messages.Position{Epoch: 1, Snapshot: 1}, rows("w1", "w2", "w3"), at(29))
+			h.Lifecycle = h.Lifecycle[:len(h.Lifecycle)-1] // it did not count
+		}},
 		{"a read misses what was acknowledged", "I4", func(_ *testing.T, h *History) { h.Reads[0].Rows = rows("w1") }},
 		{"a snapshot misses what was acknowledged", "I4", func(_ *testing.T, h *History) { h.Writes[2].Answered = at(14) }},
 		{"the final state is another", "I4", func(_ *testing.T, h *History) { h.Final[key] = State{Epoch: 3, Rows: rows("w1")} }},

@@ -43,6 +43,19 @@ func (v *view) checkPins() {
 		case from != head.base.From && !v.excused(messages.Position{Epoch: headNumber, Snapshot: 1}):
 			v.fail("S2", n, "began with %v, but its head is epoch %d, which began with %v", from, headNumber, head.base.From)
 		}
+		v.checkLeftBehind(n, headNumber, from)
+	}
+}
+
+// checkLeftBehind: an epoch begins with the newest snapshot of its head that ever landed, whether it counted
+// or not: what comes later than the listing meets the seal (S12).
+func (v *view) checkLeftBehind(n, head uint64, from messages.Position) {
+	if head == 0 || v.excusedEpoch(head) {
+		return
+	}
+	newest := v.lineage.epochs[head].newest()
+	if newest != nil && (from.Epoch != head || from.Snapshot != newest.Snapshot) {
+		v.fail("S12", n, "began with %v, and snapshot %d of epoch %d has landed", from, newest.Snapshot, head)
 	}
 }
 

@@ -19,6 +19,15 @@ type process struct {
 	since  time.Time     // when it was stopped
 	pauses time.Duration // how long the next commit is interrupted; 0: not
 	dead   chan struct{} // closed when it was killed
+	spans  []span        // in which it was stopped
+}
+
+// span is a time of the observer's clock; to is zero if it has not ended.
+type span struct{ from, to time.Time }
+
+// meets reports whether the span and the time between two instants have one in common.
+func (s span) meets(from, to time.Time) bool {
+	return !s.from.After(to) && (s.to.IsZero() || !s.to.Before(from))
 }
 
 func newProcess(rate float64) *process {
@@ -101,6 +110,7 @@ func (p *process) stop() {
 	defer p.mu.Unlock()
 	if p.thaw == nil {
 		p.thaw, p.since = make(chan struct{}), time.Now()
+		p.spans = append(p.spans, span{from: p.since})
 	}
 }
 
@@ -128,6 +138,7 @@ func (p *process) resume(suspended bool) {
 	if suspended {
 		p.lost += time.Duration(float64(time.Since(p.since)) * p.rate)
 	}
+	p.spans[len(p.spans)-1].to = time.Now()
 	close(p.thaw)
 	p.thaw = nil
 }

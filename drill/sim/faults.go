@@ -49,6 +49,7 @@ func (w *world) chaos(ctx context.Context, running *sync.WaitGroup) {
 		every(at("compete"), p.Compete, func(r *rand.Rand) { c.compete(ctx, r) })
 		every(at("rot"), p.Rot, func(r *rand.Rand) { w.rot(ctx, key, between(r, 5*time.Second, 20*time.Second)) })
 	}
+	every("engine", p.Engine, func(r *rand.Rand) { w.engineOutage(ctx, r.IntN(3) > 0, between(r, ttl/2, 4*ttl)) })
 	if p.Reset {
 		running.Go(func() { w.reset(ctx) })
 	}

@@ -25,6 +25,7 @@ type link struct {
 	dark    time.Time // requests are lost until then
 	quick   time.Time // nothing goes wrong until then
 	slow    time.Time // requests take seconds until then
+	trouble []span    // in which the sender of a request waited for an answer that was late, or lost
 }
 
 func newLink(w *world, p *process, name string) *link {
@@ -113,6 +114,7 @@ func call[T any](ctx context.Context, l *link, op, object string, effect func() 
 		out, err := effect()
 		return out, err
 	}
+	l.troubled(f)
 	l.w.logf("%s %s %s: lost %v, answer lost %v, takes effect after %v, answered after another %v", l.name, op, short(object), f.lost, f.answerLost, f.before, f.after)
 	type answer struct {
 		out T
@@ -159,6 +161,18 @@ func call[T any](ctx context.Context, l *link, op, object string, effect func() 
 	case <-l.process.dead:
 		return zero, noAnswer("the process was killed")
 	}
+}
+
+// troubled writes down how long the sender of a request will wait.
+func (l *link) troubled(f fate) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	wait := min(f.before+f.after, storeTimeout)
+	if f.lost || f.answerLost {
+		wait = storeTimeout
+	}
+	now := time.Now()
+	l.trouble = append(l.trouble, span{now, now.Add(wait)})
 }
 
 func noAnswer(why string) error {

@@ -38,6 +38,7 @@ type life struct {
 	durable  *link
 	crashed  chan struct{} // closed when it was killed
 	crashing sync.Once
+	killed   time.Time // when it was; guarded by world.mu
 }
 
 func newNode(w *world, name string) *node {
@@ -83,6 +84,9 @@ func (n *node) start() error {
 		return fmt.Errorf("start %s: %w", owner, err)
 	}
 	n.life = l
+	n.w.mu.Lock()
+	n.w.lives[owner] = l
+	n.w.mu.Unlock()
 	n.w.logf("%s started", owner)
 	return nil
 }
@@ -107,6 +111,9 @@ func (n *node) crash() {
 		return
 	}
 	n.w.logf("%s is killed", l.owner)
+	n.w.mu.Lock()
+	l.killed = time.Now()
+	n.w.mu.Unlock()
 	l.kill()
 	n.w.count(func(s *Stats) { s.Crashes++ })
 }

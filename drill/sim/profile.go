@@ -20,6 +20,10 @@ type Profile struct {
 	GrayLeases time.Duration // the same of the lease store alone
 	Pause      time.Duration // the process is stopped in the middle of a commit
 
+	// Engine is the mean time between two outages of the lease store, now and then of both stores, for
+	// every node at once and for up to four leases.
+	Engine time.Duration
+
 	// ThawOnList lets a stopped process go on when another node lists the objects of a tenant that it
 	// held: in the middle of its successor's open.
 	ThawOnList bool
@@ -82,6 +86,7 @@ func Profiles() []Profile {
 		{Name: "acquires", LoseAcquire: 0.6, Crash: time.Minute, Handoff: 40 * time.Second, Abandon: time.Minute, Compete: 2 * time.Second, Think: 600 * time.Millisecond},
 		{Name: "wakers", Freeze: time.Minute, StopPublishing: 0.3, ThawOnList: true, Compete: 4 * time.Second, Slow: 0.5, SlowFor: 5 * time.Second, Snapshot: 15 * time.Second, Think: time.Second},
 		{Name: "grayleases", GrayLeases: 40 * time.Second, LastAnswer: 0.06, Compete: 3 * time.Second, Think: 700 * time.Millisecond, Handoff: 30 * time.Second, Abandon: time.Minute},
+		{Name: "engine", Engine: 50 * time.Second, Handoff: 40 * time.Second, Snapshot: 40 * time.Second, Compete: 15 * time.Second, Think: time.Second},
 		{Name: "aged", Aged: true, Crash: 60 * time.Second, Handoff: 40 * time.Second, Snapshot: 30 * time.Second},
 	}
 }

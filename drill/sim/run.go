@@ -24,6 +24,8 @@ type Stats struct {
 	Grants, Opens           int
 	Snapshots               int
 	Crashes, Freezes        int
+	Outages                 int // of the engine
+	Away                    int // of Lost: by owners that only were away from a store, and neither crashed nor stopped
 	Errors                  map[messages.Code]int // that clients saw
 }
 
@@ -50,8 +52,8 @@ func (r Result) String() string {
 	for _, code := range slices.Sorted(maps.Keys(s.Errors)) {
 		codes = append(codes, fmt.Sprintf("%s %d", code, s.Errors[code]))
 	}
-	return fmt.Sprintf("seed %d %s: %d acknowledged (%d lost as declared), %d refused, %d unknown, %d reads, %d grants, %d snapshots, %d crashes, %d freezes; %s",
-		r.Options.Seed, r.Options.Profile.Name, s.Acked, s.Lost, s.Refused, s.Unknown, s.Reads, s.Grants, s.Snapshots, s.Crashes, s.Freezes, strings.Join(codes, ", "))
+	return fmt.Sprintf("seed %d %s: %d acknowledged (%d lost as declared, %d of them by outages), %d refused, %d unknown, %d reads, %d grants, %d snapshots, %d crashes, %d freezes; %s",
+		r.Options.Seed, r.Options.Profile.Name, s.Acked, s.Lost, s.Away, s.Refused, s.Unknown, s.Reads, s.Grants, s.Snapshots, s.Crashes, s.Freezes, strings.Join(codes, ", "))
 }
 
 // Run simulates one fleet in a testing/synctest bubble and returns what was found. It fails t only
@@ -120,6 +122,7 @@ func simulate(t *testing.T, o Options, root string) Result {
 		t.Errorf("close the stores: %v", err)
 	}
 	// What clients and successors suffered comes before what only an observer sees.
+	w.checkTails()
 	violations := append(w.history.Check(context.Background()), w.extra...)
 	w.stats.Lost = w.lost()
 	return Result{Options: o, Simulated: time.Since(w.begun), Violations: violations, Stats: w.stats, Log: w.log, History: &w.history}

@@ -54,13 +54,15 @@ func Seeds(t *testing.T, o Options, count int) {
 			})
 		}
 	})
-	t.Logf("%d seeds, %v simulated: %d writes acknowledged, %d of them lost as declared, %d refused, %d unknown; %d reads, %d grants, %d snapshots, %d crashes, %d freezes",
-		count, simulated.Round(time.Second), total.Acked, total.Lost, total.Refused, total.Unknown, total.Reads, total.Grants, total.Snapshots, total.Crashes, total.Freezes)
+	t.Logf("%d seeds, %v simulated: %d writes acknowledged, %d of them lost as declared (%d of these by outages), %d refused, %d unknown; %d reads, %d grants, %d snapshots, %d crashes, %d freezes",
+		count, simulated.Round(time.Second), total.Acked, total.Lost, total.Away, total.Refused, total.Unknown, total.Reads, total.Grants, total.Snapshots, total.Crashes, total.Freezes)
 }
 
 func (s *Stats) add(o Stats) {
 	s.Acked += o.Acked
 	s.Lost += o.Lost
+	s.Away += o.Away
+	s.Outages += o.Outages
 	s.Refused += o.Refused
 	s.Unknown += o.Unknown
 	s.Reads += o.Reads

@@ -38,11 +38,12 @@ type world struct {
 	log     []string
 	stats   Stats
 	stopped bool                    // no process may be started
+	lives   map[string]*life        // every process that ever ran, by owner
 	used    map[messages.Key]uint64 // epochs that were used before the lease store lost its records
 }
 
 func newWorld(o Options, root string) (*world, error) {
-	w := &world{Options: o, root: root, begun: time.Now(), clock: &storeClock{}, rotten: map[string]bool{}, used: map[messages.Key]uint64{}, history: history.History{
+	w := &world{Options: o, root: root, begun: time.Now(), clock: &storeClock{}, rotten: map[string]bool{}, lives: map[string]*life{}, used: map[messages.Key]uint64{}, history: history.History{
 		Trails: map[messages.Key][]messages.LeaseEntry{}, Objects: map[string]history.Object{}, Archive: true,
 		Final: map[messages.Key]history.State{}, Clockless: map[string]time.Time{}, Excused: map[messages.Key]map[messages.Position]bool{},
 		Slack: time.Microsecond, // manifests keep whole microseconds

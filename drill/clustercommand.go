@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/leasehold/leasehold/drill/cluster"
+	"github.com/leasehold/leasehold/drill/engine"
+)
+
+type clusterCommand struct {
+	Nodes    int           `default:"3" help:"Nodes."`
+	Tenants  int           `default:"300" help:"Tenants."`
+	Rate     int           `default:"200" help:"Requests in a second, over all tenants."`
+	TTL      time.Duration `name:"ttl" default:"3s" help:"Of the leases."`
+	Frozen   time.Duration `default:"10s" help:"How long a node stands still."`
+	Embedded bool          `name:"nats-embedded" help:"Every node runs a NATS server inside itself."`
+	Leases   string        `default:"nats" help:"Where the leases are: nats, sqlite or postgres."`
+	Durable  string        `default:"nats" help:"Where the durable copies are: nats or dir."`
+	Steps    []string      `help:"Only these steps, in this order: ${clustersteps}." sep:","`
+	Dir      string        `help:"Folder of the run, which must be empty; it is kept. Default: a temporary one."`
+	Report   string        `help:"Write the verdict as JSON into this file."`
+	Quiet    bool          `help:"Print the tables only."`
+}
+
+func (c *clusterCommand) Run(ctx context.Context, to *console) (err error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	opts := cluster.Options{Nodes: c.Nodes, Tenants: c.Tenants, Rate: c.Rate, TTL: c.TTL, Frozen: c.Frozen, Embedded: c.Embedded,
+		Leases: engine.Kind(c.Leases), Durable: engine.Kind(c.Durable), Dir: c.Dir, Node: []string{exe, "node"}, Server: []string{exe, "server"}, Out: to.out}
+	if c.Quiet {
+		opts.Out = nil
+	}
+	for _, s := range c.Steps {
+		opts.Steps = append(opts.Steps, cluster.Step(s))
+	}
+	if opts.Dir == "" {
+		if opts.Dir, err = os.MkdirTemp("", "leasehold-drill-"); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(opts.Dir)) }()
+	}
+	if err := opts.Validate(); err != nil {
+		return usageError{err}
+	}
+	verdict, err := cluster.Run(ctx, opts)
+	if err != nil {
+		return err
+	}
+	if err := verdict.Print(to.out); err != nil {
+		return err
+	}
+	if c.Report != "" {
+		if err := writeJSON(c.Report, verdict); err != nil {
+			return err
+		}
+	}
+	outcome := "everything holds"
+	if !verdict.OK() {
+		outcome = "something is BROKEN"
+	}
+	fmt.Fprintf(to.out, "\n%.1f s: %s\n", verdict.Took.Seconds(), outcome)
+	if !verdict.OK() {
+		return errBroken
+	}
+	return nil
+}
