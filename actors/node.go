@@ -27,8 +27,8 @@ import (
 // and releases are kept for ever.
 const keepRenewals = 1000
 
-// renewalsPerTrip bounds one round trip of renewals to the lease store.
-const renewalsPerTrip = 500
+// renewalsPerTrip bounds one batch of renewals; a binding may cut it into several round trips.
+const renewalsPerTrip = 1000
 
 // Node serves tenants. All methods are safe for concurrent use.
 type Node struct {

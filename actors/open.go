@@ -97,7 +97,7 @@ func (t *tenant) acquired(lease messages.Lease) {
 	t.granted = lease
 	t.act.epoch.Store(lease.Epoch)
 	t.emit(messages.Lifecycle{Kind: messages.LifecycleAcquired})
-	t.self.After(t.node.cfg.RenewEvery, renewTick{t.gen})
+	t.self.After(t.node.untilRenewal(), renewTick{t.gen})
 	if t.doomed != nil {
 		t.giveUp(t.doomed)
 		return

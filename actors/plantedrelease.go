@@ -21,7 +21,7 @@ func (t *tenant) servesAfterLostRelease(r *release, err error) bool {
 	t.drain = d
 	handle := t.handle
 	t.self.Go(func(ctx context.Context) any { return undrained{d, insist(ctx, handle.Undrain)} })
-	t.self.After(t.node.cfg.RenewEvery, renewTick{t.gen})
+	t.self.After(t.node.untilRenewal(), renewTick{t.gen})
 	t.self.After(t.node.cfg.SnapshotEvery, snapshotTick{t.gen})
 	return true
 }

@@ -46,7 +46,7 @@ func (t *tenant) renewTick() {
 		return
 	}
 	t.lease.Send(leaseactor.Renew{Tag: t.published})
-	t.self.After(t.node.cfg.RenewEvery, renewTick{t.gen})
+	t.self.After(t.node.untilRenewal(), renewTick{t.gen})
 	t.closeIfIdle()
 }
 
