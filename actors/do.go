@@ -25,6 +25,9 @@ func (n *Node) Do(ctx context.Context, req *messages.Request) *messages.Reply {
 		ctx, cancel = context.WithTimeout(ctx, req.Timeout())
 		defer cancel()
 	}
+	if req.Action == messages.ActionLocate {
+		return reply // a node that is asked alone is the one to ask
+	}
 	t := &Tenant{node: n, key: req.Key}
 	var err error
 	if !req.Opens() && !n.Has(req.Key) {
@@ -59,7 +62,7 @@ func (t *Tenant) doLedger(ctx context.Context, req *messages.Request, reply *mes
 		case messages.ActionCall:
 			ctx, done := t.node.untilItStops(ctx)
 			defer done()
-			reply.Output, err = l.Call(ctx, req.Command, req.Input)
+			reply.Output, reply.Duplicate, err = l.CallOnce(ctx, req.Command, req.IdemKey, req.Input)
 		case messages.ActionQuery:
 			args := make([]any, len(req.Args))
 			for i, raw := range req.Args {

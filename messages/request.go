@@ -22,6 +22,8 @@ const (
 	ActionHandoff  Action = "handoff"
 	ActionAbandon  Action = "abandon"
 	ActionForget   Action = "forget"
+	// ActionLocate asks a member who should be sent the requests for a tenant: Reply.Owner. It touches nothing.
+	ActionLocate Action = "locate"
 )
 
 // Seen is the state of a tenant that a caller has seen: the epoch, and the seq of the last event by then.
@@ -64,7 +66,7 @@ type Request struct {
 // one.
 func (r *Request) Repeatable() bool {
 	switch r.Action {
-	case ActionQuery, ActionEvents, ActionSnapshot:
+	case ActionQuery, ActionEvents, ActionSnapshot, ActionLocate:
 		return true
 	case ActionCall:
 		return r.IdemKey != ""
@@ -128,7 +130,7 @@ func (r *Request) Validate() error {
 		if r.After < 0 || r.Limit < 0 {
 			return invalid("after and limit must not be negative")
 		}
-	case ActionSnapshot, ActionHandoff, ActionAbandon, ActionForget:
+	case ActionSnapshot, ActionHandoff, ActionAbandon, ActionForget, ActionLocate:
 	default:
 		return invalid("unknown action")
 	}

@@ -239,8 +239,11 @@ type inside struct {
 
 // Send implements client.Transport.
 func (t *inside) Send(ctx context.Context, target string, req *messages.Request) (*messages.Reply, error) {
-	if target == "" || target == t.member.self {
-		return t.member.answer(ctx, req, target != ""), nil
+	switch target {
+	case "":
+		return t.member.answerAny(ctx, req), nil
+	case t.member.self:
+		return t.member.answer(ctx, req), nil
 	}
 	return t.remote.Send(ctx, target, req)
 }

@@ -7,13 +7,57 @@ import (
 	"github.com/leasehold/leasehold/messages"
 )
 
-// answer answers a request that has come to this member: from a client that asked any member, or (direct) from
-// one that takes this member for the owner. It is carried out here, or refused with CodeNotOwner naming who
-// should be asked. It never sends the request on: a client follows, so that no two members can wait for
-// each other.
-func (m *Member) answer(ctx context.Context, req *messages.Request, direct bool) *messages.Reply {
+// answerAny answers a request that was sent to any member: it says who should be asked. Nothing is carried out
+// for it, so that a request to any member may get lost, and be sent again, without a doubt about what was
+// done.
+func (m *Member) answerAny(ctx context.Context, req *messages.Request) *messages.Reply {
 	if err := req.Validate(); err != nil {
 		return m.refuse(err)
+	}
+	owner, epoch, err := m.locate(ctx, req)
+	switch {
+	case err != nil:
+		return m.refuse(err)
+	case req.Action == messages.ActionLocate:
+		return &messages.Reply{Owner: owner}
+	}
+	return m.elsewhere(req.Key, owner, epoch)
+}
+
+// locate says who should be sent the requests for a tenant: who serves it, or else who should acquire it.
+func (m *Member) locate(ctx context.Context, req *messages.Request) (owner string, epoch uint64, err error) {
+	key := req.Key
+	if m.node.Has(key) || m.arrivals.waiting(key) != nil {
+		return m.self, 0, nil
+	}
+	r := m.roster.Load()
+	if next := m.departures.to(key); next != "" && r.live(next) && !slices.Contains(req.Avoid, next) {
+		return next, 0, nil
+	}
+	lease, known, err := m.node.Lease(ctx, key)
+	if err != nil {
+		return "", 0, err // of a read: nothing was done
+	}
+	// Also when the lease has ended: after an outage of the lease store the last owner's local file may hold more
+	// than the durable copy, and it knows how to save it.
+	if known && r.live(lease.Owner) && !slices.Contains(req.Avoid, lease.Owner) && !(lease.Owner == m.self && m.Leaving()) {
+		return lease.Owner, lease.Epoch, nil
+	}
+	if to := r.suggest(key, req.Avoid); to != "" {
+		return to, 0, nil
+	}
+	return m.self, 0, nil
+}
+
+// answer answers a request from a client that takes this member for the owner. It is carried out here, or
+// refused with CodeNotOwner naming who should be asked. It is never sent on: a client follows, so that no
+// two members can wait for each other.
+func (m *Member) answer(ctx context.Context, req *messages.Request) *messages.Reply {
+	if err := req.Validate(); err != nil {
+		return m.refuse(err)
+	}
+	if req.Action == messages.ActionLocate {
+		return m.answerAny(ctx, req)
 	}
 	key := req.Key
 	for !m.node.Has(key) {
@@ -27,37 +71,27 @@ func (m *Member) answer(ctx context.Context, req *messages.Request, direct bool)
 			return m.refuse(ctx.Err()) // nothing was done
 		}
 	}
-	if m.node.Has(key) {
-		return m.local(ctx, req)
-	}
-	r := m.roster.Load()
-	if next := m.departures.to(key); next != "" && next != m.self && r.live(next) && !slices.Contains(req.Avoid, next) {
-		return m.elsewhere(key, next, 0)
-	}
-	if !direct || !req.Opens() || m.Leaving() {
-		if reply := m.redirect(ctx, r, req); reply != nil {
+	if !m.node.Has(key) {
+		if reply := m.redirect(ctx, req); reply != nil {
 			return reply
 		}
 	}
 	return m.local(ctx, req)
 }
 
-// redirect says who should be asked instead of this member; nil: nobody, it is up to this one.
-func (m *Member) redirect(ctx context.Context, r *roster, req *messages.Request) *messages.Reply {
-	lease, known, err := m.node.Lease(ctx, req.Key)
-	if err != nil {
-		return m.refuse(err) // of a read: nothing was done
+// redirect says who should be asked for a tenant that is not open here; nil: this member may open it.
+func (m *Member) redirect(ctx context.Context, req *messages.Request) *messages.Reply {
+	if req.Opens() && !m.Leaving() && m.departures.to(req.Key) == "" {
+		return nil // the lease store says whether it is right
 	}
-	// Also when the lease has ended: after an outage of the lease store the last owner's local file may hold more
-	// than the durable copy, and it knows how to save it.
-	if known && lease.Owner != m.self && r.live(lease.Owner) && !slices.Contains(req.Avoid, lease.Owner) {
-		return m.elsewhere(req.Key, lease.Owner, lease.Epoch)
-	}
-	if !req.Opens() {
+	owner, epoch, err := m.locate(ctx, req)
+	switch {
+	case err != nil:
+		return m.refuse(err)
+	case owner != m.self && (req.Opens() || epoch > 0):
+		return m.elsewhere(req.Key, owner, epoch)
+	case !req.Opens():
 		return m.refuse(&messages.Error{Code: messages.CodeNotFound, Key: req.Key.String(), Message: "the tenant is not open on any member"})
-	}
-	if to := r.suggest(req.Key, req.Avoid); to != "" && to != m.self {
-		return m.elsewhere(req.Key, to, 0)
 	}
 	return nil
 }
@@ -80,7 +114,7 @@ func (m *Member) local(ctx context.Context, req *messages.Request) *messages.Rep
 		}
 	case e.Code == messages.CodeNotOwner && e.Owner == "" && !req.Opens():
 		// It closed in between.
-		if reply := m.redirect(ctx, r, req); reply != nil {
+		if reply := m.redirect(ctx, req); reply != nil {
 			return reply
 		}
 	}

@@ -48,7 +48,10 @@ func (m *Member) serve(data []byte, req *messages.Request, direct bool) (reply *
 	}
 	ctx, cancel := context.WithTimeout(m.life, req.Timeout())
 	defer cancel()
-	return m.answer(ctx, req, direct)
+	if !direct {
+		return m.answerAny(ctx, req)
+	}
+	return m.answer(ctx, req)
 }
 
 // reply sends an answer. One that is too large for a message becomes a refusal: of a page of events, half
