@@ -15,9 +15,13 @@ import (
 	"github.com/leasehold/leasehold/messages"
 )
 
-// onceKey is the idempotency key of a command, with what tells the same call from another one.
-type onceKey struct {
-	key, command, digest string
+// call is what a request has that runs a command.
+type call struct {
+	key             string // the idempotency key; "": none
+	command, digest string // what tells the same call from another one with its key; "" without a key
+
+	output   json.RawMessage
+	repeated bool // the output is that of an earlier call
 }
 
 // CallOnce is Call for callers who may have to ask again: a command that was acknowledged under an
@@ -51,11 +55,12 @@ func (h *Handle) CallOnce(ctx context.Context, name, idemKey string, in json.Raw
 	in = bytes.Clone(in) // the command may still run when the caller has gone
 	ctx, cancel := h.deadline(ctx)
 	defer cancel()
-	r := &request{ask: newAsk(ctx)}
+	c := &call{key: idemKey}
 	if idemKey != "" {
 		sum := sha256.Sum256(in)
-		r.once = &onceKey{key: idemKey, command: name, digest: hex.EncodeToString(sum[:])}
+		c.command, c.digest = name, hex.EncodeToString(sum[:])
 	}
+	r := &request{ask: newAsk(ctx), call: c}
 	r.code = func(tx *Tx) error {
 		if command == nil {
 			return unknown // and was not known by this name when the key was used, or this would not run
@@ -71,20 +76,21 @@ func (h *Handle) CallOnce(ctx context.Context, name, idemKey string, in json.Raw
 		if len(text) > h.cfg.Limits.MaxOutputBytes {
 			return tooLarge(fmt.Sprintf("the output of a command is over the limit of %d bytes", h.cfg.Limits.MaxOutputBytes))
 		}
-		r.output = text
+		c.output = text
 		return nil
 	}
 	if err := h.write(ctx, r); err != nil {
 		return nil, false, err
 	}
-	return r.output, r.repeated, nil
+	return c.output, c.repeated, nil
 }
 
 // runMember runs the code of a member, unless its idempotency key says that it has run already; then
 // it takes the output from there. The caller has set a savepoint, and undoes it if an error comes back.
 func (g *guard) runMember(r *request, shared bool) (stored, last int64, err error) {
-	if r.once != nil {
-		if r.output, r.repeated, err = g.recallOutput(*r.once); err != nil || r.repeated {
+	keyed := r.call != nil && r.call.key != ""
+	if keyed {
+		if err := g.recallOutput(r.call); err != nil || r.call.repeated {
 			return 0, 0, err
 		}
 	}
@@ -92,46 +98,47 @@ func (g *guard) runMember(r *request, shared bool) (stored, last int64, err erro
 	if err != nil {
 		return 0, 0, err
 	}
-	if r.once != nil {
-		err = g.rememberOutput(*r.once, r.output)
+	if keyed {
+		err = g.rememberOutput(r.call)
 	}
 	return tx.appended, tx.last, err
 }
 
-// recallOutput looks a key up. What the open transaction holds counts: the members of a batch stand or
-// fall together.
-func (g *guard) recallOutput(k onceKey) (output json.RawMessage, found bool, err error) {
+// recallOutput looks the key of a call up, and takes the output that is there. What the open transaction
+// holds counts: the members of a batch stand or fall together.
+func (g *guard) recallOutput(c *call) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.own = true
 	defer func() { g.own = false }()
 	const text = "SELECT command, input_sha256, output FROM main.leasehold_commands WHERE tenant_id = ? AND idem_key = ?"
 	if err := g.prepareOwn(&g.recall, text); err != nil {
-		return nil, false, err
+		return err
 	}
-	rows, err := g.recall.QueryContext(context.Background(), named([]driver.Value{string(g.cfg.Key.Tenant), k.key}))
+	rows, err := g.recall.QueryContext(context.Background(), named([]driver.Value{string(g.cfg.Key.Tenant), c.key}))
 	if err != nil {
-		return nil, false, g.failed(err)
+		return g.failed(err)
 	}
 	var row [3]driver.Value
 	err = rows.Next(row[:])
 	_ = rows.Close() // resets the statement; a failure was err already
 	if err == io.EOF {
-		return nil, false, nil
+		return nil
 	}
 	if err != nil {
-		return nil, false, g.failed(err)
+		return g.failed(err)
 	}
 	stored, _ := row[2].(string)
-	if row[0] != k.command || row[1] != k.digest {
-		return nil, false, &messages.Error{Code: messages.CodeInvalidArgument, Key: g.fail.key,
+	if row[0] != c.command || row[1] != c.digest {
+		return &messages.Error{Code: messages.CodeInvalidArgument, Key: g.fail.key,
 			Message: "the idempotency key was used for something else: another command, or another input"}
 	}
-	return json.RawMessage(stored), true, nil
+	c.output, c.repeated = json.RawMessage(stored), true
+	return nil
 }
 
 // rememberOutput stores the output of a command that has run, under its key.
-func (g *guard) rememberOutput(k onceKey, output json.RawMessage) error {
+func (g *guard) rememberOutput(c *call) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.lost {
@@ -145,7 +152,7 @@ func (g *guard) rememberOutput(k onceKey, output json.RawMessage) error {
 		return err
 	}
 	_, err := g.remember.ExecContext(context.Background(), named([]driver.Value{
-		string(g.cfg.Key.Tenant), g.cfg.Now().UTC().Format(timeLayout), k.key, k.command, k.digest, string(output)}))
+		string(g.cfg.Key.Tenant), g.cfg.Now().UTC().Format(timeLayout), c.key, c.command, c.digest, string(c.output)}))
 	if err != nil {
 		return g.failed(err)
 	}

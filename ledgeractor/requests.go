@@ -2,7 +2,6 @@ package ledgeractor
 
 import (
 	"context"
-	"encoding/json"
 	"sync/atomic"
 	"time"
 
@@ -50,11 +49,9 @@ type request struct {
 	ask
 	rows     []eventRow
 	code     func(tx *Tx) error
-	once     *onceKey // code is a command that has an idempotency key
+	call     *call // code is a command
 	appended []messages.Appended
-	output   json.RawMessage // of a command
-	repeated bool            // it is that of an earlier call with the same key
-	err      error           // of the member itself; it is told when the batch is decided
+	err      error // of the member itself; it is told when the batch is decided
 }
 
 // flush ends the batch with this number.
