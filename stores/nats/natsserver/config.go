@@ -92,6 +92,10 @@ func (cfg Config) options() (*server.Options, error) {
 		opts.JetStreamMaxStore = cfg.MaxStore
 	}
 	opts.NoSigs, opts.NoLog = true, true // signals are the process's own business, and so is its log
+	opts.DisableJetStreamBanner = true
+	if opts.ReconnectErrorReports == 0 {
+		opts.ReconnectErrorReports = 60 // of the attempts each second to reach a member that is gone
+	}
 	if opts.MaxPayload == 0 {
 		opts.MaxPayload = MinPayload
 	}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/leasehold/leasehold/messages"
 )
 
 // metaGroup is JetStream's own name for the group of all members, which assigns the streams.
@@ -77,7 +79,7 @@ func (s *Server) Join(ctx context.Context, log *slog.Logger) error {
 	group, _ := s.meta()
 	again := len(group.Peers)+1 >= s.members && group.PIndex > 0
 	looked := 0
-	err := poll(ctx, lookEvery, "the members of the NATS cluster did not come together", func() bool {
+	err := poll(ctx, lookEvery, "", func() bool {
 		if s.failed() != nil {
 			return true
 		}
@@ -95,7 +97,9 @@ func (s *Server) Join(ctx context.Context, log *slog.Logger) error {
 		return failed
 	}
 	if err != nil {
-		return fmt.Errorf("%w (%s)", err, s.Status())
+		e := messages.AsError(err)
+		e.Message = "the members of the NATS cluster did not come together: " + s.Status().String()
+		return e
 	}
 	return nil
 }
