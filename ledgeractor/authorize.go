@@ -12,14 +12,17 @@ import (
 // opRecursive is SQLITE_RECURSIVE, which the driver does not name.
 const opRecursive = 33
 
-// ownNames are our objects in the schema, in lower case; the prefix leasehold_ is ours too.
+// ownPrefix begins the names of all our objects in the schema but those of events.
+const ownPrefix = "leasehold_"
+
+// ownNames are our objects in the schema, in lower case, that do not begin with ownPrefix.
 var ownNames = map[string]bool{
 	"events": true, "events_idem": true, "events_no_update": true, "events_no_delete": true, "events_no_replace": true,
 }
 
 func ours(name string) bool {
 	name = strings.ToLower(name)
-	return ownNames[name] || strings.HasPrefix(name, "leasehold_")
+	return ownNames[name] || strings.HasPrefix(name, ownPrefix)
 }
 
 // internal reports whether a table is ours and no business of the application's. An index on it could

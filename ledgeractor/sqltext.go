@@ -14,6 +14,7 @@ type sqlText struct {
 	end     int    // where the first statement ends, without its semicolon
 	several bool   // there is more than one statement (a trigger's body counts)
 	refused string // a word outside of strings and comments that application code may not use
+	alters  bool   // there is the word ALTER outside of strings and comments
 }
 
 // isRead reports whether a single statement can only read, by its first word.
@@ -82,6 +83,7 @@ func scanSQL(query string) sqlText {
 			if strings.EqualFold(word, "ROLLBACK") || strings.EqualFold(word, "DEFERRED") {
 				t.refused = strings.ToUpper(word)
 			}
+			t.alters = t.alters || strings.EqualFold(word, "ALTER")
 			continue
 		default:
 			i++
