@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"encoding/json"
 	"net/http"
 
@@ -76,12 +75,7 @@ func (s *Server) command(w http.ResponseWriter, r *http.Request) error {
 	if err := s.bodyInto(w, r, &in); err != nil {
 		return err
 	}
-	// As it would travel to another node: a retry with its key is the same input, whoever gets it.
-	var compact bytes.Buffer
-	if err := json.Compact(&compact, in); err != nil {
-		return badJSON(err)
-	}
-	done, err := s.do(w, r, &messages.Request{Action: messages.ActionCall, Command: r.PathValue("name"), IdemKey: key, Input: compact.Bytes()})
+	done, err := s.do(w, r, &messages.Request{Action: messages.ActionCall, Command: r.PathValue("name"), IdemKey: key, Input: in})
 	if err != nil {
 		return err
 	}

@@ -108,7 +108,7 @@ func TestForward_EveryOperationIsOneRequest(t *testing.T) {
 		},
 		"command": {
 			method: http.MethodPost, path: "/commands/book", body: ` { "x" : [1, 2] } `, change: []func(*http.Request){header(api.IdempotencyHeader, "k")},
-			want:   messages.Request{Action: messages.ActionCall, Command: "book", IdemKey: "k", Input: json.RawMessage(`{"x":[1,2]}`)},
+			want:   messages.Request{Action: messages.ActionCall, Command: "book", IdemKey: "k", Input: json.RawMessage(`{ "x" : [1, 2] }`)},
 			reply:  messages.Reply{Output: json.RawMessage(`{"ok":true}`), Duplicate: true},
 			status: 200, answer: `{"epoch":3,"output":{"ok":true},"duplicate":true}`,
 		},
