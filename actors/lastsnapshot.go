@@ -73,7 +73,8 @@ func (t *tenant) afterTake(k take, m snapshotactor.Taken) {
 		}
 		t.last.tries++
 		t.last.pausing = true
-		t.self.After(t.pause(min(t.last.tries, 10)), lastAgain{})
+		// When both stores are back, a successor may be as quick to acquire as this is to publish.
+		t.self.After(min(20*time.Millisecond<<min(t.last.tries, 10), t.node.cfg.TTL/20), lastAgain{})
 		return
 	}
 	if t.last.why != nil && !t.lastIsDue() {

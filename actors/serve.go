@@ -181,7 +181,7 @@ func (t *tenant) taken(m snapshotactor.Taken) {
 		e.Kind, e.Events, e.LastSeq = messages.LifecycleLastSnap, m.Manifest.Events, m.Manifest.LastSeq
 		e.Position = messages.Position{Epoch: t.granted.Epoch, Snapshot: m.Manifest.Snapshot}
 		t.emit(e)
-	} else {
+	} else if !k.last || t.last.tries == 0 { // an outage is one failure, however often the last one is tried
 		t.emit(e)
 	}
 	if k.reply != nil {

@@ -24,8 +24,8 @@ type Stats struct {
 	Grants, Opens           int
 	Snapshots               int
 	Crashes, Freezes        int
-	Outages                 int // of the engine
-	Away                    int // of Lost: by owners that only were away from a store, and neither crashed nor stopped
+	Outages                 int                   // of the engine
+	Away                    int                   // of Lost: by owners that only were away from a store, and neither crashed nor stopped
 	Errors                  map[messages.Code]int // that clients saw
 }
 
