@@ -34,6 +34,7 @@ func query[T any](ctx context.Context, s *Store, statement string, args []any, s
 	defer cancel()
 	pause := time.Millisecond
 	for attempt := 1; ; attempt++ {
+		s.roundTrips.Add(1)
 		rows, err := queryOnce(limited, s.db, statement, args, scan)
 		switch {
 		case err == nil:

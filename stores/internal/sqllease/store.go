@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -50,9 +51,10 @@ const (
 
 // Store is a lease store on a pool of connections. It is safe for concurrent use.
 type Store struct {
-	db      *sql.DB
-	dialect Dialect
-	timeout time.Duration
+	db         *sql.DB
+	dialect    Dialect
+	timeout    time.Duration
+	roundTrips atomic.Int64
 
 	mu       sync.Mutex
 	closed   bool
@@ -71,6 +73,9 @@ var (
 func New(db *sql.DB, dialect Dialect, timeout time.Duration) *Store {
 	return &Store{db: db, dialect: dialect, timeout: timeout}
 }
+
+// RoundTrips returns how many statements the store has sent. What a new connection costs is not in it.
+func (s *Store) RoundTrips() int64 { return s.roundTrips.Load() }
 
 // Close refuses what comes after it (CodeClosed), waits for the operations in flight, and closes the
 // connections. Closing twice is fine.
