@@ -3,7 +3,8 @@ GO      ?= go
 PKGS    := ./...
 # The bindings of servers have a target of their own: `test` needs nothing but Go and a C compiler, and is quick.
 ENGINES := ./stores/nats/... ./stores/postgres/... ./stores/mysql/... ./stores/s3/... ./stores/storetest/servers/...
-CORE     = $(filter-out $(shell $(GO) list $(ENGINES)),$(shell $(GO) list $(PKGS)))
+SIZING  := ./stores/sizing
+CORE     = $(filter-out $(shell $(GO) list $(ENGINES) $(SIZING)),$(shell $(GO) list $(PKGS)))
 FUZZTIME ?= 10s
 SOAK     ?= 5000
 
@@ -20,8 +21,10 @@ test: lint ## vet, linters, 20 hours of simulated fleet life, every test under t
 	$(GO) test -timeout 15m ./drill/sim
 	$(GO) test -race -timeout 15m $(CORE)
 
+# The sizing has 5,000 open tenants, and the race detector would measure itself.
 engines: ## the stores on real servers: NATS and S3 (embedded), PostgreSQL and MariaDB (if installed)
 	$(GO) test -race -timeout 15m $(ENGINES)
+	$(GO) test -v -timeout 15m $(SIZING)
 
 lint: ## gofmt, vet, staticcheck (pinned in go.mod)
 	@out=$$(gofmt -l .); if [ -n "$$out" ]; then echo "not gofmt'ed:"; echo "$$out"; exit 1; fi
