@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/actors"
+	"github.com/leasehold/leasehold/ledgeractor"
 	"github.com/leasehold/leasehold/messages"
 	"github.com/leasehold/leasehold/messages/planted"
 )
@@ -205,6 +207,33 @@ func TestS2_ALastSnapshotThatComesTooLateHarmsNobody(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A transaction that waits for something holds up neither a drain's end nor the last snapshot.
+func TestS12_ADrainAndATransactionThatHangDoNotHoldTheLastSnapshotUp(t *testing.T) {
+	inBubble(t, func(t *testing.T, f *fleet) {
+		n := f.start(rarely)
+		tenant := fenced(t, f, n)
+		running, free := make(chan struct{}), make(chan struct{})
+		var calls sync.WaitGroup
+		calls.Go(func() {
+			err := tenant.Run(within(t, time.Hour), func(tx *ledgeractor.Tx) error {
+				_, err := tx.Append(tx.Context(), messages.Event{Kind: "too late"})
+				close(running)
+				<-free
+				return err
+			})
+			require.ErrorIs(t, err, messages.ErrFenced)
+		})
+		<-running
+		calls.Go(func() { require.Error(t, tenant.Handoff(within(t, time.Hour))) })
+		toTheFence(t, f)
+		require.Len(t, f.lifecycle(messages.LifecycleDraining), 1)
+		time.Sleep(ttl)
+		require.Equal(t, []string{"0", "1"}, kinds(t, open(t, f.start(rarely), "u")))
+		close(free)
+		calls.Wait()
+	})
 }
 
 // TestNoLastSnapshotAfterTheHolderHasGivenUp: each of these ends it, although it is being tried.
