@@ -1,8 +1,10 @@
 package actors
 
 import (
+	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/leasehold/leasehold/messages"
@@ -25,6 +27,8 @@ type lastSnapshot struct {
 	pausing  bool          // the next try is on its way
 	why      error         // the lease is lost: the actor ends with this when the snapshot has landed, or cannot; else nil
 	patience time.Duration // how long the next try may take once the lease is lost
+	// cutting ends the newest ordinary cut, from any goroutine.
+	cutting atomic.Pointer[context.CancelFunc]
 }
 
 type (
@@ -55,7 +59,15 @@ func (t *tenant) lastIsDue() bool {
 
 // saveLast asks for the last snapshot if it is due, and no snapshot is under way.
 func (t *tenant) saveLast() {
-	if len(t.takes) > 0 || t.last.pausing || !t.lastIsDue() {
+	if t.last.pausing || !t.lastIsDue() {
+		return
+	}
+	if len(t.takes) > 0 {
+		// What is being uploaded is waited for. What was not cut by now cannot be, but may wait behind a
+		// transaction until it learns that.
+		if cancel := t.last.cutting.Load(); cancel != nil {
+			(*cancel)()
+		}
 		return
 	}
 	// Read after the fence was found closed: whatever was acknowledged is in this version.

@@ -226,6 +226,9 @@ func TestS12_ADrainAndATransactionThatHangDoNotHoldTheLastSnapshotUp(t *testing.
 			require.ErrorIs(t, err, messages.ErrFenced)
 		})
 		<-running
+		// An ordinary cut would wait for it.
+		calls.Go(func() { _, err := tenant.Snapshot(within(t, time.Hour)); require.Error(t, err) })
+		synctest.Wait()
 		calls.Go(func() { require.Error(t, tenant.Handoff(within(t, time.Hour))) })
 		toTheFence(t, f)
 		require.Len(t, f.lifecycle(messages.LifecycleDraining), 1)

@@ -127,11 +127,14 @@ func (t *tenant) prepared(m prepared) {
 }
 
 func (t *tenant) snapshotConfig(file string, gen int) snapshotactor.Config {
-	cfg, act := t.node.cfg, t.act
+	cfg, act, cutting := t.node.cfg, t.act, &t.last.cutting
 	return snapshotactor.Config{
 		Store: slotted{t.node.durable(), act, t.self.Context()}, Key: t.key, Owner: t.node.owner, Fence: t.fence, Verifier: verifier{t.node}, File: file,
 		Now: cfg.Now, CallTimeout: cfg.DurableTimeout, Retention: cfg.Retention, Planted: cfg.Planted, Log: t.node.log(t.key),
 		Cut: func(ctx context.Context) (snapshotactor.Image, error) {
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			cutting.Store(&cancel) // before the fence is looked at: what begins later than that is refused
 			return cut(ctx, act, cfg.Now, (*ledgeractor.Handle).Cut)
 		},
 		CutLast: func(ctx context.Context) (snapshotactor.Image, error) {
