@@ -14,6 +14,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/goccy/go-yaml"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/leasehold/leasehold/cmd/node/config"
 	"github.com/leasehold/leasehold/examples/deploy/nats/credentials"
@@ -37,7 +38,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	code := m.Run()
-	if err := os.RemoveAll(folder); err != nil && code == 0 {
+	if err := errors.Join(goleak.Find(), os.RemoveAll(folder)); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
@@ -146,6 +147,9 @@ type effective struct {
 // memory is what SQLite and the images under way may take, in bytes.
 func (e effective) memory() int64 { return e.MaxSQLite + e.MaxTransfers*e.MaxImage }
 
+// token lets a test into the API.
+const token = "0123456789abcdef0123456789abcdef"
+
 // secrets makes the files that the READMEs say to make, in a copy of this folder, and returns the copy.
 func secrets(t *testing.T, example string, servers, hosts []string) string {
 	t.Helper()
@@ -155,6 +159,6 @@ func secrets(t *testing.T, example string, servers, hosts []string) string {
 		Clients: []string{"node-a", "node-b", "node-c", "app", "billing", "operator"}, Valid: time.Hour}
 	home := filepath.Join(folder, example)
 	require.NoError(t, errors.Join(plan.Write(filepath.Join(home, "credentials")), os.Mkdir(filepath.Join(home, "secrets"), 0o700),
-		os.WriteFile(filepath.Join(home, "secrets", "tokens"), []byte(strings.Repeat("0123456789abcdef", 4)+"\n"), 0o600)))
+		os.WriteFile(filepath.Join(home, "secrets", "tokens"), []byte(token+"\n"), 0o600)))
 	return home
 }

@@ -1,8 +1,11 @@
 package admin
 
 import (
+	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -24,6 +27,8 @@ const maxHealth = 1 << 16
 type Health struct {
 	Config  string        `help:"YAML file of the node, for its address." placeholder:"FILE"`
 	Listen  string        `default:"127.0.0.1:7070" help:"Address of the node's HTTP API, as the node has it: of 0.0.0.0 the loopback address is asked."`
+	TLSCert string        `name:"tls-cert" help:"Certificate of the node's HTTP API, in PEM, if it has one: nobody else is taken for the node." placeholder:"FILE"`
+	TLSKey  string        `name:"tls-key" help:"Key of the certificate: with it this command is a client too, for a node that asks for client certificates. Their authority must have signed the node's." placeholder:"FILE"`
 	Ready   bool          `help:"Ask whether new requests should come here (/readyz), not only whether the process answers (/healthz)." env:"-"`
 	Timeout time.Duration `default:"5s" help:"Time for the answer." env:"-"`
 }
@@ -42,9 +47,13 @@ func (c *Health) Run(ctx context.Context, env *Env) error {
 	if c.Ready {
 		path = "/readyz"
 	}
+	scheme, security, err := c.security()
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+address+path, nil)
 	if err != nil {
 		return &messages.Error{Code: messages.CodeInvalidArgument, Message: "the address cannot be asked", Err: err}
 	}
@@ -52,7 +61,7 @@ func (c *Health) Run(ctx context.Context, env *Env) error {
 		return &messages.Error{Code: messages.CodeUnavailable, Message: "the node does not answer", Err: err}
 	}
 	// No proxy: this machine is asked, and nobody else.
-	transport := &http.Transport{DisableKeepAlives: true}
+	transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: security}
 	defer transport.CloseIdleConnections()
 	answer, err := transport.RoundTrip(request)
 	if err != nil {
@@ -72,6 +81,28 @@ func (c *Health) Run(ctx context.Context, env *Env) error {
 		return unavailable(fmt.Errorf("%s, and no error document: is it a node? %w", answer.Status, err))
 	}
 	return &refusal
+}
+
+// security returns how the node is asked: over TLS if it has a certificate. Whatever names that certificate is good for, it
+// must be the very one of the file.
+func (c *Health) security() (scheme string, _ *tls.Config, err error) {
+	if c.TLSCert == "" {
+		return "http", nil, nil
+	}
+	pair, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey)
+	if err != nil {
+		return "", nil, &messages.Error{Code: messages.CodeInvalidArgument, Object: c.TLSCert, Message: "the certificate and its key cannot be used", Err: err}
+	}
+	return "https", &tls.Config{
+		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair},
+		InsecureSkipVerify: true, // what is verified instead:
+		VerifyConnection: func(s tls.ConnectionState) error {
+			if len(s.PeerCertificates) == 0 || !bytes.Equal(s.PeerCertificates[0].Raw, pair.Certificate[0]) {
+				return errors.New("this is not the node's certificate")
+			}
+			return nil
+		},
+	}, nil
 }
 
 // askable turns an address to listen on into one to ask.
