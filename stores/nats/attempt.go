@@ -3,10 +3,12 @@ package nats
 import (
 	"crypto/rand"
 	"encoding/json"
+	"time"
 
 	natsgo "github.com/nats-io/nats.go"
 
 	"github.com/leasehold/leasehold/messages"
+	"github.com/leasehold/leasehold/stores"
 )
 
 // phase is what an attempt waits for.
@@ -178,7 +180,7 @@ func (a *attempt) decide() {
 func (a *attempt) decideAt(now int64) {
 	rec := a.cur.rec
 	if a.want.Op == messages.OpAcquire && rec != nil && max(now, rec.At) < rec.End {
-		a.finish(rec, held(a.key, *rec, max(now, rec.At)))
+		a.finish(rec, stores.Held(rec.lease(a.key), time.Duration(rec.End-max(now, rec.At))))
 		return
 	}
 	a.propose()
@@ -186,18 +188,11 @@ func (a *attempt) decideAt(now int64) {
 
 // refuse ends an operation of somebody who is not the holder.
 func (a *attempt) refuse() {
-	rec := a.cur.rec
-	if rec == nil {
-		a.finish(nil, lost(a.key, record{}, "the lease was never granted"))
-		return
+	var lease messages.Lease
+	if a.cur.rec != nil {
+		lease = a.cur.rec.lease(a.key)
 	}
-	why := "the lease is over"
-	if rec.Epoch != a.want.Epoch {
-		why = "the lease is at another epoch"
-	} else if rec.Owner != a.want.Owner {
-		why = "the lease has another owner"
-	}
-	a.finish(rec, lost(a.key, *rec, why))
+	a.finish(a.cur.rec, stores.Holder(a.key, lease, true, a.want.Owner, a.want.Epoch))
 }
 
 func (a *attempt) propose() {
@@ -279,7 +274,7 @@ func (a *attempt) stored(s *stored) {
 	case granted:
 		a.finish(&after, nil)
 	case a.want.Op == messages.OpAcquire:
-		a.finish(&after, held(a.key, after, after.At))
+		a.finish(&after, stores.Held(after.lease(a.key), time.Duration(after.End-after.At)))
 	default:
 		a.refuse()
 	}

@@ -3,7 +3,6 @@ package nats
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/leasehold/leasehold/messages"
 )
@@ -29,18 +28,6 @@ func noRoom(err error) error {
 
 func corrupt(object, why string) error {
 	return &messages.Error{Code: messages.CodeCorrupt, Object: object, Message: why}
-}
-
-// held says who holds the lease, and when to try again by the store's clock.
-func held(key messages.Key, r record, now int64) error {
-	lease := r.lease(key)
-	return &messages.Error{Code: messages.CodeHeld, Key: key.String(), Owner: r.Owner, Epoch: r.Epoch, Lease: &lease,
-		RetryAfter: time.Duration(r.End - now), Message: "the lease is held"}
-}
-
-// lost says why an operation of a supposed holder was refused, and who the record names.
-func lost(key messages.Key, r record, why string) error {
-	return &messages.Error{Code: messages.CodeLost, Key: key.String(), Owner: r.Owner, Epoch: r.Epoch, Message: why}
 }
 
 func isCode(err error, code int) bool {

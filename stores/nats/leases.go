@@ -169,7 +169,7 @@ func (s *Leases) Read(ctx context.Context, key messages.Key) (messages.Lease, bo
 
 // Acquire implements stores.LeaseStore.
 func (s *Leases) Acquire(ctx context.Context, key messages.Key, owner string, ttl time.Duration) (messages.Lease, error) {
-	if err := validate(stores.Renewal{Key: key, Owner: owner, TTL: ttl}); err != nil {
+	if err := (stores.Renewal{Key: key, Owner: owner, TTL: ttl}).Validate(); err != nil {
 		return messages.Lease{}, err
 	}
 	return s.granted(ctx, key, proposal{Op: messages.OpAcquire, Owner: owner, TTL: ttl})
@@ -177,7 +177,7 @@ func (s *Leases) Acquire(ctx context.Context, key messages.Key, owner string, tt
 
 // Renew implements stores.LeaseStore. A renewal with a shorter ttl does not move the end back.
 func (s *Leases) Renew(ctx context.Context, key messages.Key, owner string, epoch uint64, ttl time.Duration) (messages.Lease, error) {
-	if err := validate(stores.Renewal{Key: key, Owner: owner, TTL: ttl}); err != nil {
+	if err := (stores.Renewal{Key: key, Owner: owner, TTL: ttl}).Validate(); err != nil {
 		return messages.Lease{}, err
 	}
 	return s.granted(ctx, key, proposal{Op: messages.OpRenew, Owner: owner, Epoch: epoch, TTL: ttl})
@@ -208,7 +208,7 @@ func (s *Leases) RenewMany(ctx context.Context, renewals []stores.Renewal) ([]st
 		var index []int
 		for i := from; i < min(from+maxTogether, len(renewals)); i++ {
 			r := renewals[i]
-			if results[i].Err = validate(r); results[i].Err == nil {
+			if results[i].Err = r.Validate(); results[i].Err == nil {
 				attempts = append(attempts, s.attempt(r.Key, proposal{Op: messages.OpRenew, Owner: r.Owner, Epoch: r.Epoch, TTL: r.TTL}))
 				index = append(index, i)
 			}
@@ -235,22 +235,9 @@ func (s *Leases) MarkForgotten(ctx context.Context, key messages.Key, owner stri
 }
 
 func (s *Leases) end(ctx context.Context, key messages.Key, want proposal) error {
-	if err := key.Validate(); err != nil {
-		return err
-	}
-	if err := messages.ValidateOwner(want.Owner); err != nil {
+	if err := stores.ValidateHolder(key, want.Owner); err != nil {
 		return err
 	}
 	_, err := s.do(ctx, key, want)
 	return err
-}
-
-func validate(r stores.Renewal) error {
-	if err := r.Key.Validate(); err != nil {
-		return err
-	}
-	if err := messages.ValidateOwner(r.Owner); err != nil {
-		return err
-	}
-	return messages.ValidateTTL(r.TTL)
 }

@@ -55,7 +55,7 @@ func (l *Leases) Read(ctx context.Context, key messages.Key) (messages.Lease, bo
 // that it is over (see the package comment), it waits for the proof for up to LeaseConfig.AcquireWait.
 // RetryAfter of a held error is when there will be proof.
 func (l *Leases) Acquire(ctx context.Context, key messages.Key, owner string, ttl time.Duration) (messages.Lease, error) {
-	if err := validateHolder(key, owner); err != nil {
+	if err := stores.ValidateHolder(key, owner); err != nil {
 		return messages.Lease{}, err
 	}
 	if err := messages.ValidateTTL(ttl); err != nil {
@@ -68,7 +68,7 @@ func (l *Leases) Acquire(ctx context.Context, key messages.Key, owner string, tt
 		if s.rec != nil {
 			left := s.left(now, l.skew)
 			if left > 0 {
-				refusal := held(s.rec.last().lease(key), left)
+				refusal := stores.Held(s.rec.last().lease(key), max(left, time.Millisecond))
 				if s.rec.last().EndMS <= at && left <= l.wait-now.Sub(began) {
 					return change{}, &waitError{left, refusal}
 				}
@@ -84,7 +84,7 @@ func (l *Leases) Acquire(ctx context.Context, key messages.Key, owner string, tt
 // Renew implements stores.LeaseStore: one request, if this Leases wrote the record last. A renewal with
 // a shorter ttl does not move the end back.
 func (l *Leases) Renew(ctx context.Context, key messages.Key, owner string, epoch uint64, ttl time.Duration) (messages.Lease, error) {
-	if err := validateHolder(key, owner); err != nil {
+	if err := stores.ValidateHolder(key, owner); err != nil {
 		return messages.Lease{}, err
 	}
 	if err := messages.ValidateTTL(ttl); err != nil {
@@ -114,7 +114,7 @@ func (l *Leases) MarkForgotten(ctx context.Context, key messages.Key, owner stri
 }
 
 func (l *Leases) holders(ctx context.Context, key messages.Key, owner string, epoch uint64, op string) error {
-	if err := validateHolder(key, owner); err != nil {
+	if err := stores.ValidateHolder(key, owner); err != nil {
 		return err
 	}
 	_, err := l.update(ctx, key, true, func(s sighting, now time.Time) (change, error) {
@@ -154,7 +154,7 @@ func (l *Leases) at(s sighting, now time.Time) int64 {
 // the same owner says only when it will be over at the latest; then all of its span is left.
 func (l *Leases) holder(s sighting, key messages.Key, owner string, epoch uint64, now time.Time) (time.Duration, error) {
 	if s.rec == nil {
-		return 0, lost(key, messages.Lease{}, "the lease was never granted")
+		return 0, stores.Holder(key, messages.Lease{}, true, owner, epoch)
 	}
 	lease := s.rec.last().lease(key)
 	left, over := s.rec.span(), s.left(now, l.skew) <= 0
@@ -163,33 +163,10 @@ func (l *Leases) holder(s sighting, key messages.Key, owner string, epoch uint64
 	} else {
 		left -= now.Sub(s.sent)
 	}
-	switch {
-	case lease.Epoch != epoch:
-		return 0, lost(key, lease, "the lease is at another epoch")
-	case lease.Owner != owner:
-		return 0, lost(key, lease, "the lease has another owner")
-	case over:
-		return 0, lost(key, lease, "the lease is over")
+	if err := stores.Holder(key, lease, over, owner, epoch); err != nil {
+		return 0, err
 	}
 	return left, nil
-}
-
-func validateHolder(key messages.Key, owner string) error {
-	if err := key.Validate(); err != nil {
-		return err
-	}
-	return messages.ValidateOwner(owner)
-}
-
-// held says who holds the lease, and when it will be proven to be over if nobody renews it.
-func held(lease messages.Lease, left time.Duration) error {
-	return &messages.Error{Code: messages.CodeHeld, Key: lease.Key.String(), Owner: lease.Owner, Epoch: lease.Epoch, Lease: &lease,
-		RetryAfter: max(left, time.Millisecond), Message: "the lease is held"}
-}
-
-// lost says why an operation of a supposed holder was refused, and who the record names.
-func lost(key messages.Key, lease messages.Lease, why string) error {
-	return &messages.Error{Code: messages.CodeLost, Key: key.String(), Owner: lease.Owner, Epoch: lease.Epoch, Message: why}
 }
 
 // inParallel calls do for each of in, a bounded number at a time, and returns the answers in order.

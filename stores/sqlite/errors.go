@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
-	"time"
 
 	"github.com/mattn/go-sqlite3"
 
@@ -61,18 +60,4 @@ func openError(path string, err error) error {
 		}
 	}
 	return err
-}
-
-// held says who holds the lease, and when to try again by the store's clock.
-func held(lease messages.Lease, now int64) error {
-	return &messages.Error{
-		Code: messages.CodeHeld, Key: lease.Key.String(), Owner: lease.Owner, Epoch: lease.Epoch, Lease: &lease,
-		RetryAfter: time.Duration(lease.End.UnixMilli()-now) * time.Millisecond,
-		Message:    "the lease is held",
-	}
-}
-
-// lost says why an operation of a supposed holder was refused, and who the record names.
-func lost(key messages.Key, lease messages.Lease, why string) error {
-	return &messages.Error{Code: messages.CodeLost, Key: key.String(), Owner: lease.Owner, Epoch: lease.Epoch, Message: why}
 }

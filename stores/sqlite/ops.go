@@ -45,20 +45,11 @@ func (t *tx) store(ctx context.Context, op string, lease messages.Lease) error {
 
 // holder returns the record of a lease that is unexpired and belongs to owner at epoch; else CodeLost.
 func (t *tx) holder(ctx context.Context, key messages.Key, owner string, epoch uint64) (messages.Lease, error) {
-	lease, ok, err := t.load(ctx, key)
-	switch {
-	case err != nil:
+	lease, _, err := t.load(ctx, key)
+	if err != nil {
 		return lease, err
-	case !ok:
-		return lease, lost(key, lease, "the lease was never granted")
-	case lease.Epoch != epoch:
-		return lease, lost(key, lease, "the lease is at another epoch")
-	case lease.Owner != owner:
-		return lease, lost(key, lease, "the lease has another owner")
-	case lease.End.UnixMilli() <= t.now:
-		return lease, lost(key, lease, "the lease is over")
 	}
-	return lease, nil
+	return lease, stores.Holder(key, lease, lease.End.UnixMilli() <= t.now, owner, epoch)
 }
 
 func (t *tx) at(ttl time.Duration) time.Time {
@@ -70,8 +61,8 @@ func (t *tx) acquire(ctx context.Context, key messages.Key, owner string, ttl ti
 	if err != nil {
 		return messages.Lease{}, err
 	}
-	if ok && lease.End.UnixMilli() > t.now {
-		return messages.Lease{}, held(lease, t.now)
+	if left := lease.End.UnixMilli() - t.now; ok && left > 0 {
+		return messages.Lease{}, stores.Held(lease, time.Duration(left)*time.Millisecond)
 	}
 	lease = messages.Lease{Key: key, Owner: owner, Epoch: lease.Epoch + 1, TTL: ttl, End: t.at(ttl), Floor: lease.Floor}
 	if ok {
@@ -103,18 +94,4 @@ func (t *tx) trim(ctx context.Context, key messages.Key) error {
 	_, err := t.conn.ExecContext(ctx, `DELETE FROM trail WHERE key = ?1 AND op = 'renew' AND (SELECT keep_renewals FROM store) > 0
 		AND seq <= (SELECT seq FROM leases WHERE key = ?1) - (SELECT keep_renewals FROM store)`, key.String())
 	return err
-}
-
-func validate(key messages.Key, owner string) error {
-	if err := key.Validate(); err != nil {
-		return err
-	}
-	return messages.ValidateOwner(owner)
-}
-
-func validateRenewal(r stores.Renewal) error {
-	if err := validate(r.Key, r.Owner); err != nil {
-		return err
-	}
-	return messages.ValidateTTL(r.TTL)
 }

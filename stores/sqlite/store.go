@@ -29,7 +29,7 @@ func (s *Store) Read(ctx context.Context, key messages.Key) (messages.Lease, boo
 
 // Acquire implements stores.LeaseStore.
 func (s *Store) Acquire(ctx context.Context, key messages.Key, owner string, ttl time.Duration) (messages.Lease, error) {
-	if err := validateRenewal(stores.Renewal{Key: key, Owner: owner, TTL: ttl}); err != nil {
+	if err := (stores.Renewal{Key: key, Owner: owner, TTL: ttl}).Validate(); err != nil {
 		return messages.Lease{}, err
 	}
 	return write(ctx, s, func(ctx context.Context, t *tx) (messages.Lease, error) {
@@ -40,7 +40,7 @@ func (s *Store) Acquire(ctx context.Context, key messages.Key, owner string, ttl
 // Renew implements stores.LeaseStore. A renewal with a shorter ttl does not move the end back.
 func (s *Store) Renew(ctx context.Context, key messages.Key, owner string, epoch uint64, ttl time.Duration) (messages.Lease, error) {
 	r := stores.Renewal{Key: key, Owner: owner, Epoch: epoch, TTL: ttl}
-	if err := validateRenewal(r); err != nil {
+	if err := r.Validate(); err != nil {
 		return messages.Lease{}, err
 	}
 	return write(ctx, s, func(ctx context.Context, t *tx) (messages.Lease, error) {
@@ -56,7 +56,7 @@ func (s *Store) RenewMany(ctx context.Context, renewals []stores.Renewal) ([]sto
 	return write(ctx, s, func(ctx context.Context, t *tx) ([]stores.RenewalResult, error) {
 		results := make([]stores.RenewalResult, len(renewals))
 		for i, r := range renewals {
-			if results[i].Err = validateRenewal(r); results[i].Err != nil {
+			if results[i].Err = r.Validate(); results[i].Err != nil {
 				continue
 			}
 			lease, err := t.renew(ctx, r)
@@ -72,7 +72,7 @@ func (s *Store) RenewMany(ctx context.Context, renewals []stores.Renewal) ([]sto
 
 // Release implements stores.LeaseStore.
 func (s *Store) Release(ctx context.Context, key messages.Key, owner string, epoch uint64) error {
-	if err := validate(key, owner); err != nil {
+	if err := stores.ValidateHolder(key, owner); err != nil {
 		return err
 	}
 	_, err := write(ctx, s, func(ctx context.Context, t *tx) (struct{}, error) {
@@ -88,7 +88,7 @@ func (s *Store) Release(ctx context.Context, key messages.Key, owner string, epo
 
 // MarkForgotten implements stores.LeaseStore.
 func (s *Store) MarkForgotten(ctx context.Context, key messages.Key, owner string, epoch uint64) error {
-	if err := validate(key, owner); err != nil {
+	if err := stores.ValidateHolder(key, owner); err != nil {
 		return err
 	}
 	_, err := write(ctx, s, func(ctx context.Context, t *tx) (struct{}, error) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/leasehold/leasehold/messages"
+	"github.com/leasehold/leasehold/stores"
 )
 
 // The verdicts of the functions in the database.
@@ -16,10 +17,10 @@ const (
 
 // refusals are the verdicts that are CodeLost, and what they say.
 var refusals = map[string]string{
-	"unknown": "the lease was never granted",
-	"epoch":   "the lease is at another epoch",
-	"owner":   "the lease has another owner",
-	"over":    "the lease is over",
+	"unknown": stores.NeverGranted,
+	"epoch":   stores.OtherEpoch,
+	"owner":   stores.OtherOwner,
+	"over":    stores.LeaseOver,
 }
 
 type scanner interface{ Scan(dest ...any) error }
@@ -66,16 +67,12 @@ func (a *answer) settle(key messages.Key) (messages.Lease, error) {
 	if a.Verdict == granted {
 		return lease, nil
 	}
-	refused := &messages.Error{Key: key.String(), Owner: lease.Owner, Epoch: lease.Epoch}
 	if a.Verdict == isHeld {
-		refused.Code, refused.Message, refused.Lease = messages.CodeHeld, "the lease is held", &lease
-		refused.RetryAfter = time.Duration(a.EndMS-a.NowMS) * time.Millisecond
-		return messages.Lease{}, refused
+		return messages.Lease{}, stores.Held(lease, time.Duration(a.EndMS-a.NowMS)*time.Millisecond)
 	}
 	why, ok := refusals[a.Verdict]
 	if !ok { // a schema that this program does not know: no definite answer
 		return messages.Lease{}, &messages.Error{Code: messages.CodeUnavailable, Key: key.String(), Message: "the lease store gave an unknown verdict"}
 	}
-	refused.Code, refused.Message = messages.CodeLost, why
-	return messages.Lease{}, refused
+	return messages.Lease{}, stores.Lost(key, lease, why)
 }

@@ -20,7 +20,7 @@ func (s *Store) RenewMany(ctx context.Context, renewals []stores.Renewal) ([]sto
 	results := make([]stores.RenewalResult, len(renewals))
 	var valid []int // the indexes of those that are worth a journey
 	for i, r := range renewals {
-		if results[i].Err = validateRenewal(r); results[i].Err == nil {
+		if results[i].Err = r.Validate(); results[i].Err == nil {
 			valid = append(valid, i)
 		}
 	}

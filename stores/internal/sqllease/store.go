@@ -111,7 +111,7 @@ func (s *Store) Read(ctx context.Context, key messages.Key) (messages.Lease, boo
 
 // Acquire implements stores.LeaseStore.
 func (s *Store) Acquire(ctx context.Context, key messages.Key, owner string, ttl time.Duration) (messages.Lease, error) {
-	if err := validateRenewal(stores.Renewal{Key: key, Owner: owner, TTL: ttl}); err != nil {
+	if err := (stores.Renewal{Key: key, Owner: owner, TTL: ttl}).Validate(); err != nil {
 		return messages.Lease{}, err
 	}
 	return s.one(ctx, s.dialect.Acquire, key, key.String(), owner, ttl.Milliseconds())
@@ -119,7 +119,7 @@ func (s *Store) Acquire(ctx context.Context, key messages.Key, owner string, ttl
 
 // Renew implements stores.LeaseStore. A renewal with a shorter ttl does not move the end back.
 func (s *Store) Renew(ctx context.Context, key messages.Key, owner string, epoch uint64, ttl time.Duration) (messages.Lease, error) {
-	if err := validateRenewal(stores.Renewal{Key: key, Owner: owner, TTL: ttl}); err != nil {
+	if err := (stores.Renewal{Key: key, Owner: owner, TTL: ttl}).Validate(); err != nil {
 		return messages.Lease{}, err
 	}
 	return s.one(ctx, s.dialect.Change, key, key.String(), owner, storedEpoch(epoch), messages.OpRenew, ttl.Milliseconds())
@@ -136,7 +136,7 @@ func (s *Store) MarkForgotten(ctx context.Context, key messages.Key, owner strin
 }
 
 func (s *Store) finish(ctx context.Context, key messages.Key, owner string, epoch uint64, op string) error {
-	if err := validate(key, owner); err != nil {
+	if err := stores.ValidateHolder(key, owner); err != nil {
 		return err
 	}
 	_, err := s.one(ctx, s.dialect.Change, key, key.String(), owner, storedEpoch(epoch), op, int64(0))
@@ -214,18 +214,4 @@ func storedEpoch(epoch uint64) int64 {
 		return -1
 	}
 	return int64(epoch)
-}
-
-func validate(key messages.Key, owner string) error {
-	if err := key.Validate(); err != nil {
-		return err
-	}
-	return messages.ValidateOwner(owner)
-}
-
-func validateRenewal(r stores.Renewal) error {
-	if err := validate(r.Key, r.Owner); err != nil {
-		return err
-	}
-	return messages.ValidateTTL(r.TTL)
 }
