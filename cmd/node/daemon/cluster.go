@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -60,6 +61,34 @@ func (d *daemon) startServer(ctx context.Context) error {
 	d.closers = append(d.closers, stopping{d, server})
 	d.Log.Info("the embedded NATS server is ready", "after", d.Now().Sub(begun))
 	return nil
+}
+
+// reopenPause is how long a node waits before it tries again to open a store on its own server.
+const reopenPause = time.Second
+
+// patiently opens a store. In a cluster whose servers have only just met, a stream may have no leader for longer than a
+// store waits for an answer: its first election is won in a second, or repeated after 4 to 9 s if one of its
+// members was not ready to vote. So a node with a server of its own tries again, until the time for a start is over.
+func patiently[S any](ctx context.Context, d *daemon, what string, open func(context.Context) (S, error)) (store S, err error) {
+	if !d.Config.Embedded || d.Config.NATSClusterListen == "" {
+		return open(ctx)
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.Config.StartTimeout)
+	defer cancel()
+	for {
+		store, err = open(ctx)
+		if err == nil || !errors.Is(err, messages.ErrUnavailable) || ctx.Err() != nil {
+			return store, err
+		}
+		d.Log.Warn("waiting for the embedded NATS server", "store", what, "error", err)
+		pause := time.NewTimer(reopenPause)
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return store, err
+		}
+	}
 }
 
 // stopping stops the server in the way that the node ends.

@@ -159,12 +159,16 @@ func (d *daemon) start(ctx context.Context) (err error) {
 	if err := d.startServer(ctx); err != nil {
 		return err
 	}
-	leases, err := d.Schemes.OpenLeases(ctx, c.Leases, storeurl.Options{Migrate: c.Migrate, Log: d.Log})
+	leases, err := patiently(ctx, d, "leases", func(ctx context.Context) (storeurl.LeaseStore, error) {
+		return d.Schemes.OpenLeases(ctx, c.Leases, storeurl.Options{Migrate: c.Migrate, Log: d.Log})
+	})
 	if err != nil {
 		return fmt.Errorf("lease store %s: %w", storeurl.Redact(c.Leases), err)
 	}
 	d.closers = append(d.closers, leases)
-	durable, err := d.Schemes.OpenDurable(ctx, c.Durable, storeurl.Options{Log: d.Log})
+	durable, err := patiently(ctx, d, "durable", func(ctx context.Context) (storeurl.DurableStore, error) {
+		return d.Schemes.OpenDurable(ctx, c.Durable, storeurl.Options{Log: d.Log})
+	})
 	if err != nil {
 		return fmt.Errorf("durable store %s: %w", storeurl.Redact(c.Durable), err)
 	}

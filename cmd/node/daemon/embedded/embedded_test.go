@@ -123,7 +123,9 @@ func (n *node) ready() *node {
 	n.t.Helper()
 	select {
 	case n.listening = <-n.url:
-		require.NotEmpty(n.t, n.listening, "%s", n.log)
+		if n.listening == "" {
+			n.t.Fatal("it ended: ", n.wait())
+		}
 	case <-time.After(patience):
 		n.t.Fatal("it does not listen", n.log)
 	}
