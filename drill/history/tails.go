@@ -17,8 +17,7 @@ type Tail struct {
 	Owner string
 	// Granted is when the epoch was granted, Next when the epoch was that did not begin with these writes.
 	Granted, Next time.Time
-	// Fenced is when the owner's fence closed by itself for the last time; zero: it did not, as far as is
-	// known.
+	// Fenced is when the owner's fence closed by itself, and was not opened again; zero: that is not known.
 	Fenced time.Time
 	// Released says that the lease store has taken the lease back from its owner.
 	Released bool
@@ -53,8 +52,12 @@ func (v *view) tail(epoch, next uint64) Tail {
 		t.Released = t.Released || e.Op == messages.OpRelease && e.Epoch == epoch
 	}
 	for _, l := range v.lifecycle {
-		if l.Kind == messages.LifecycleFenced && l.Reason == messages.ReasonExpiredLocally && l.Epoch == epoch && l.Owner == mine.Owner {
+		switch {
+		case l.Epoch != epoch || l.Owner != mine.Owner:
+		case l.Kind == messages.LifecycleFenced && l.Reason == messages.ReasonExpiredLocally:
 			t.Fenced = l.At
+		case l.Kind == messages.LifecycleResumed:
+			t.Fenced = time.Time{}
 		}
 	}
 	var restored int64

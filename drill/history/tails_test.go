@@ -20,6 +20,12 @@ func TestTailsAreWhatTheNextEpochDidNotBeginWith(t *testing.T) {
 	tails[0].Writes = nil
 	require.Equal(t, Tail{Key: key, Epoch: 2, Owner: "b#1", Granted: at(10), Next: at(30), Fenced: at(20)}, tails[0])
 
+	resumed := sound(t)
+	open := fenced
+	open.Kind, open.Reason, open.At = messages.LifecycleResumed, "", at(22)
+	resumed.Lifecycle = append(resumed.Lifecycle, fenced, open)
+	require.Zero(t, resumed.Tails()[0].Fenced)
+
 	h.Trails[key] = append(h.Trails[key], messages.LeaseEntry{Op: messages.OpRelease, Owner: "b#1", Epoch: 2, At: at(21)})
 	require.True(t, h.Tails()[0].Released)
 

@@ -11,7 +11,8 @@
 // two steps of a commit, in the middle of an open or between an image and its manifest, and go on
 // when it hurts most; they are suspended, so that their clock loses the time (the declared limit D6);
 // clocks run slow and the store's clock jumps, as far as the margin covers; stores answer late, twice
-// too late or never, while requests land at any later time; deletions fail or land late; images rot
+// too late or never, while requests land at any later time; the lease store, or both stores, are away from
+// every node at once for up to four leases; deletions fail or land late; images rot
 // and an operator removes them; tenants are handed off, abandoned, forgotten, snapshotted and
 // competed for at any moment; snapshot numbers pass 999,999; a lease store loses its records.
 //
@@ -28,7 +29,8 @@
 // when, and every object that ever landed in the durable store. Package drill/history judges that by
 // the rules I1 to I6, D14, G2, S1 to S11 and W2 of the contract, with a restore of its own. Besides
 // it, every error that a client sees must be a typed one that something justifies (D13), a rightful
-// open must not find the lineage damaged (S5), a healthy fleet must serve everywhere within 90 s
+// open must not find the lineage damaged (S5), an owner that was away from the lease store, and neither killed
+// nor stopped, must not have lost anything that it acknowledged (H2, checkTails), a healthy fleet must serve everywhere within 90 s
 // ("liveness"), and hand everything off without a failure (H7).
 //
 // # That it can fail
