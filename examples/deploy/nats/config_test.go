@@ -166,6 +166,22 @@ func (d *deployment) appIsAnswered(t *testing.T) {
 	for _, subject := range []string{"leasehold.prod.request", "leasehold.prod.request.n1"} {
 		require.Equal(t, "answer to "+subject, string(d.ask(t, app, subject).Data))
 	}
+	// An answer goes where the server sends it, and not where an app would have a node write.
+	objects, err := nats.OpenObjects(t.Context(), d.store("node-c"))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, objects.Close()) }()
+	replies := make(chan string, 1)
+	_, err = node.Subscribe("leasehold.prod.request.n2", func(m *natsgo.Msg) { answer(m); replies <- m.Reply })
+	require.NoError(t, err)
+	require.NoError(t, node.Flush())
+	d.ask(t, app, "leasehold.prod.request.n2")
+	<-replies
+	require.NoError(t, app.PublishRequest("leasehold.prod.request.n2", "leasehold.prod.objects.m.forged", []byte("x")))
+	require.NotContains(t, <-replies, "objects")
+	require.NoError(t, node.Flush())
+	keys, err := objects.List(t.Context(), "")
+	require.NoError(t, err)
+	require.NotContains(t, keys, "forged")
 	// The stores' own calls, over the client library: an app has none of it.
 	js, err := jetstream.New(app)
 	require.NoError(t, err)
