@@ -35,6 +35,9 @@ func (s Status) String() string {
 // has agreed upon once, any majority of it can go on from.
 func (s Status) formed() bool { return s.Known >= s.Members && s.Leader && s.Current }
 
+// Spare reports whether the others have a majority without this server. One that stands alone leaves nobody behind.
+func (s Status) Spare() bool { return s.Members == 1 || s.Reachable-1 > s.Members/2 }
+
 // Status returns where the server stands now.
 func (s *Server) Status() Status {
 	st := Status{Members: s.members, Known: 1, Reachable: 1, Leader: true, Current: s.ns.JetStreamEnabled()}

@@ -55,15 +55,30 @@ func (NATS) Start(ctx context.Context, c config.Config, log *slog.Logger) (daemo
 		log.Warn("the embedded NATS server keeps the name that its folder belongs to", "name", cfg.Name, "node_name", name)
 	}
 	cfg.Logger = natsserver.NewLogger(log)
-	server, err := natsserver.Start(ctx, cfg)
+	running, err := natsserver.Start(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	if err := server.Join(ctx, log); err != nil {
-		server.Shutdown()
+	if err := running.Join(ctx, log); err != nil {
+		running.Shutdown()
 		return nil, err
 	}
-	return server, nil
+	return &server{running, log}, nil
+}
+
+// server is a running server that says what its end means for the others.
+type server struct {
+	*natsserver.Server
+	log *slog.Logger
+}
+
+// Leave implements daemon.NATSServer.
+func (s *server) Leave(ctx context.Context) {
+	if st := s.Status(); !st.Spare() {
+		s.log.Warn("with this member the cluster loses its majority: the nodes that are left serve until their leases end, and cannot copy what they serve",
+			"members", st.Members, "reachable", st.Reachable)
+	}
+	s.Server.Leave(ctx)
 }
 
 // serverConfig turns the settings of a node into those of its server.

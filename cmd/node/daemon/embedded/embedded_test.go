@@ -237,7 +237,9 @@ func TestH1_ThreeNodesAreACluster(t *testing.T) {
 	require.EqualValues(t, 3, nodes[1].append(tenant(1), "third"))
 
 	nodes[0].stop()
+	require.NotContains(t, nodes[0].log.String(), "loses its majority")
 	nodes[1].stop()
+	require.Contains(t, nodes[1].log.String(), "the cluster loses its majority")
 	nodes[1] = launch(t, flags[1]...).ready() // with one of the others: two of three
 	for i := range nodes {
 		require.EqualValues(t, 2, nodes[1].append(tenant(i), "second"), "it is there already")
