@@ -118,7 +118,7 @@ func (n *Node) open(ctx context.Context) error {
 			n.closers = append(n.closers, c)
 		}
 	}
-	n.leases = stores.Batch(n.cfg.Leases, min(20*time.Millisecond, n.cfg.RenewEvery/20), renewalsPerTrip)
+	n.leases = stores.Batch(n.cfg.Leases, min(50*time.Millisecond, n.cfg.RenewEvery/20), renewalsPerTrip)
 	n.metrics, err = newMetrics(n.cfg.Registerer)
 	return err
 }
