@@ -24,7 +24,7 @@ func TestDrillOfConnections(t *testing.T) {
 		"nats":        {engine.NATS, engine.NATS, []run.Step{run.HalfClose, run.LostAnswers}},
 		"mysql":       {engine.MySQL, engine.Dir, []run.Step{run.Slow, run.HalfClose}},
 		"s3":          {engine.S3, engine.S3, []run.Step{run.LostAnswers, run.Reset}},
-		"copies only": {engine.SQLite, engine.S3, []run.Step{run.Cut, run.Slow}},
+		"copies only": {engine.SQLite, engine.S3, []run.Step{run.Cut, run.HalfClose}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			opts := options(t)

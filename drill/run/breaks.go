@@ -51,7 +51,8 @@ var Breaks = []Break{
 	{Name: "retention-own-base", Text: "retention deletes the pin of its own epoch",
 		Planted: planted.Of(planted.RetentionOwnBase), Steps: []Step{Handoff, Handoff}, Finds: []string{"I4", "I5"}},
 	{Name: "refuse-after-commit", Text: "work found fenced after its commit is answered as if it had not been done",
-		Planted: planted.Of(planted.RefuseAfterCommit, planted.NoFenceBeforeCommit), Steps: []Step{Outage}, Finds: []string{"I5"}},
+		// Twice, because a commit has to be under way at the very end of a window.
+		Planted: planted.Of(planted.RefuseAfterCommit, planted.NoFenceBeforeCommit), Steps: []Step{Outage, Outage}, Finds: []string{"I5"}},
 }
 
 // breakNamed returns a break; the zero Break for "".
