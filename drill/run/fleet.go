@@ -225,6 +225,18 @@ func (f *fleet) await(ctx context.Context, limit time.Duration, what string, con
 	}
 }
 
+// running waits until the newest process of every node runs.
+func (f *fleet) running(ctx context.Context) error {
+	return f.await(ctx, startLimit, "every replica runs", func() bool {
+		for _, p := range f.nodes {
+			if !p.started {
+				return false
+			}
+		}
+		return true
+	})
+}
+
 // act records and shows what the drill does, then does it.
 func (f *fleet) act(op string, p *proc, do func() error) error {
 	f.print(">> %-8s %s  %s", strings.ToUpper(op), p.name, f.owns(p))

@@ -73,18 +73,6 @@ func (f *fleet) step(ctx context.Context, p Planned) error {
 	return fmt.Errorf("unknown step %q", p.Step)
 }
 
-// running waits until the newest process of every node runs.
-func (f *fleet) running(ctx context.Context) error {
-	return f.await(ctx, startLimit, "every replica runs", func() bool {
-		for _, p := range f.nodes {
-			if !p.started {
-				return false
-			}
-		}
-		return true
-	})
-}
-
 // settled waits until every tenant is served, and the one at index was written to and has a snapshot.
 func (f *fleet) settled(ctx context.Context, index int) error {
 	return f.await(ctx, f.limit, "every tenant is served", func() bool {
