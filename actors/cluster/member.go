@@ -144,6 +144,16 @@ func (m *Member) info() Info {
 	return Info{Owner: m.self, Name: m.node.Name(), Started: m.started, State: *m.state.Load(), Open: int(m.open.Load())}
 }
 
+// suggest returns who should try to acquire a tenant that nobody holds; "": nobody can. The view may not know yet
+// that this member leaves.
+func (m *Member) suggest(r *roster, key messages.Key, avoid []string) string {
+	without := ""
+	if m.Leaving() {
+		without = m.self
+	}
+	return r.suggest(key, avoid, without)
+}
+
 // beat is a heartbeat. Ask asks the others for theirs at once.
 type beat struct {
 	Info

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	natsgo "github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/actors"
@@ -152,6 +153,9 @@ func TestAMemberThatLeavesLosesNothing(t *testing.T) {
 	l := f.load(30, 20*time.Millisecond)
 	require.Eventually(t, func() bool { return len(a.node.Serving())+len(b.node.Serving())+len(c.node.Serving()) == 30 }, 10*time.Second, 10*time.Millisecond)
 	require.NotEmpty(t, a.node.Serving())
+	require.NoError(t, a.Leave(within(t, 20*time.Second)))
+	require.Empty(t, a.node.Serving(), "they have been moved, not merely given up")
+	require.True(t, a.Leaving())
 	a.stop(t)
 	f.see(2, b, c)
 	l.end()
@@ -277,6 +281,32 @@ func TestGarbageOnTheSubjectsHarmsNobody(t *testing.T) {
 	_, err = f.tenant(f.client(), 1).Append(within(t, 5*time.Second), messages.Event{Kind: "k"})
 	require.NoError(t, err)
 	require.Len(t, a.Members(), 1)
+}
+
+// Whoever may send requests must not have a member write for him into a stream, or speak to the members.
+func TestAnAnswerGoesToAnInboxOnly(t *testing.T) {
+	f := newFleet(t)
+	a := f.join("a")
+	conn := f.connect()
+	subjects, err := client.NewSubjects("")
+	require.NoError(t, err)
+	var heard atomic.Int64
+	for _, subject := range []string{"leasehold.leasehold.objects.>", "$KV.>", "leasehold.leasehold.members.x"} {
+		_, err := conn.Subscribe(subject, func(*natsgo.Msg) { heard.Add(1) })
+		require.NoError(t, err)
+	}
+	for _, reply := range []string{"leasehold.leasehold.objects.m.acme.x", "$KV.leasehold-leases.x", "leasehold.leasehold.members.x"} {
+		for _, subject := range []string{subjects.AnyRequest(), subjects.Request(a.node.Owner()), subjects.Member(a.node.Owner())} {
+			require.NoError(t, conn.PublishRequest(subject, reply, []byte("{}")))
+		}
+	}
+	// What was sent before is answered before.
+	_, err = conn.Request(subjects.Request(a.node.Owner()), []byte("{}"), 5*time.Second)
+	require.NoError(t, err)
+	_, err = conn.Request(subjects.Member(a.node.Owner()), []byte("{}"), 5*time.Second)
+	require.NoError(t, err)
+	require.NoError(t, conn.Flush())
+	require.Zero(t, heard.Load())
 }
 
 func TestJoinRefusesWhatCannotWork(t *testing.T) {

@@ -57,7 +57,7 @@ func (m *Member) heardMove(msg *natsgo.Msg) {
 			m.arrivals.ended(in.Key, in.From)
 		}
 	}
-	if msg.Reply == "" {
+	if !answerable(msg) {
 		return
 	}
 	data, err := json.Marshal(answer)
@@ -132,7 +132,7 @@ func (m *Member) misplaced() map[messages.Key]string {
 	out := make(map[messages.Key]string)
 	r := m.roster.Load()
 	for _, key := range m.node.Serving() {
-		if to := r.suggest(key, nil); to != "" && to != m.self {
+		if to := m.suggest(r, key, nil); to != "" && to != m.self {
 			out[key] = to
 		}
 	}

@@ -43,7 +43,7 @@ func (m *Member) locate(ctx context.Context, req *messages.Request) (owner strin
 	if known && r.live(lease.Owner) && !slices.Contains(req.Avoid, lease.Owner) && !(lease.Owner == m.self && m.Leaving()) {
 		return lease.Owner, lease.Epoch, nil
 	}
-	if to := r.suggest(key, req.Avoid); to != "" {
+	if to := m.suggest(r, key, req.Avoid); to != "" {
 		return to, 0, nil
 	}
 	return m.self, 0, nil
@@ -109,7 +109,7 @@ func (m *Member) local(ctx context.Context, req *messages.Request) *messages.Rep
 		return m.elsewhere(req.Key, e.Owner, e.Epoch)
 	case e.Code == messages.CodeDraining && e.Owner == "" && m.Leaving():
 		// The node itself is on its way out.
-		if to := r.suggest(req.Key, req.Avoid); to != "" && to != m.self && !m.node.Has(req.Key) {
+		if to := m.suggest(r, req.Key, req.Avoid); to != "" && to != m.self && !m.node.Has(req.Key) {
 			return m.elsewhere(req.Key, to, 0)
 		}
 	case e.Code == messages.CodeNotOwner && e.Owner == "" && !req.Opens():

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	natsgo "github.com/nats-io/nats.go"
@@ -12,10 +13,17 @@ import (
 	"github.com/leasehold/leasehold/messages"
 )
 
+// answerable reports whether a message names a place for its answer that is somebody's inbox. Whoever may send
+// requests must not have a member publish for him where he may not himself: to a stream of the stores, or to the
+// members.
+func answerable(msg *natsgo.Msg) bool {
+	return msg.Reply != "" && !strings.HasPrefix(msg.Reply, "$") && !strings.HasPrefix(msg.Reply, "leasehold.")
+}
+
 // heardRequest takes a request from the subscription, and never holds it up.
 func (m *Member) heardRequest(msg *natsgo.Msg, direct bool) {
-	if msg.Reply == "" {
-		return // nobody waits for an answer
+	if !answerable(msg) {
+		return
 	}
 	if m.inFlight.Add(1) > int64(m.cfg.MaxRequests) {
 		m.inFlight.Add(-1)

@@ -100,12 +100,12 @@ func (r *roster) live(owner string) bool {
 }
 
 // suggest returns who should try to acquire a tenant that nobody holds; "": nobody can. The owners in avoid
-// come last.
-func (r *roster) suggest(key messages.Key, avoid []string) string {
+// come last; without is not suggested at all.
+func (r *roster) suggest(key messages.Key, avoid []string, without string) string {
 	var willing, fallback []Info
 	for _, i := range r.all {
 		switch {
-		case i.State != StateServing:
+		case i.State != StateServing || i.Owner == without:
 		case slices.Contains(avoid, i.Owner):
 			fallback = append(fallback, i)
 		default:

@@ -81,7 +81,7 @@ func TestSuggestionsAreTheSameEverywhereAndMoveAsFewTenantsAsPossible(t *testing
 	count := map[string]int{}
 	moved := 0
 	for _, key := range keys(t, 4000) {
-		was, is := before.suggest(key, nil), after.suggest(key, nil)
+		was, is := before.suggest(key, nil, ""), after.suggest(key, nil, "")
 		count[is]++
 		if was != is {
 			moved++
@@ -97,28 +97,30 @@ func TestSuggestionsAreTheSameEverywhereAndMoveAsFewTenantsAsPossible(t *testing
 func TestSuggestionsFollowNamesNotIncarnations(t *testing.T) {
 	key := keys(t, 1)[0]
 	old := &roster{all: []Info{member("a", 1), member("b", 1), member("c", 1)}}
-	name := messages.OwnerNode(old.suggest(key, nil))
+	name := messages.OwnerNode(old.suggest(key, nil, ""))
 	// It was restarted; its predecessor was not given up yet.
 	both := &roster{all: append([]Info{member(name, 2)}, old.all...)}
-	require.Equal(t, member(name, 2).Owner, both.suggest(key, nil))
+	require.Equal(t, member(name, 2).Owner, both.suggest(key, nil, ""))
 }
 
 func TestWhoLeavesOrWasAvoidedIsNotSuggested(t *testing.T) {
 	key := keys(t, 1)[0]
 	r := &roster{all: []Info{member("a", 1), member("b", 1)}}
-	first := r.suggest(key, nil)
-	second := r.suggest(key, []string{first})
+	first := r.suggest(key, nil, "")
+	second := r.suggest(key, []string{first}, "")
 	require.NotEqual(t, first, second)
-	require.Equal(t, first, r.suggest(key, []string{first, second}), "rather one that did not answer than nobody")
+	require.Equal(t, first, r.suggest(key, []string{first, second}, ""), "rather one that did not answer than nobody")
+	require.Equal(t, second, r.suggest(key, []string{second}, first), "a member that has begun to leave does not suggest itself")
+	require.Empty(t, (&roster{all: r.all[:1]}).suggest(key, nil, r.all[0].Owner))
 	for i := range r.all {
 		if r.all[i].Owner == first {
 			r.all[i].State = StateLeaving
 		}
 	}
-	require.Equal(t, second, r.suggest(key, nil))
+	require.Equal(t, second, r.suggest(key, nil, ""))
 	for i := range r.all {
 		r.all[i].State = StateLeaving
 	}
-	require.Empty(t, r.suggest(key, nil))
+	require.Empty(t, r.suggest(key, nil, ""))
 	require.True(t, r.live(first), "it is still asked for what it serves")
 }
