@@ -184,13 +184,16 @@ func (t *tenant) taken(m snapshotactor.Taken) {
 	} else if !k.last || t.last.tries == 0 { // an outage is one failure, however often the last one is tried
 		t.emit(e)
 	}
-	if k.reply != nil {
-		k.reply <- snapshotDone{m.Manifest, m.Err}
-	}
-	if errors.Is(m.Err, &messages.Error{Code: messages.CodeFenced, Reason: messages.ReasonSlotTaken}) {
+	taken := errors.Is(m.Err, &messages.Error{Code: messages.CodeFenced, Reason: messages.ReasonSlotTaken})
+	if taken {
 		// Somebody else writes at this epoch ([S4]): it is over, whatever the lease store says.
 		t.emit(messages.Lifecycle{Kind: messages.LifecycleFenced, Code: messages.CodeFenced, Reason: messages.ReasonSlotTaken})
 		t.giveUp(m.Err)
+	}
+	if k.reply != nil { // only now: who asks for something else then finds the tenant as it is
+		k.reply <- snapshotDone{m.Manifest, m.Err}
+	}
+	if taken {
 		return
 	}
 	if t.node.cfg.Planted.Has(planted.RetentionNoRenewal) {
