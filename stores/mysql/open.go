@@ -15,7 +15,7 @@ import (
 )
 
 // KeepAllRenewals is a Config.KeepRenewals that drops nothing.
-const KeepAllRenewals = -1
+const KeepAllRenewals = sqllease.KeepAllRenewals
 
 // Config says where a lease store is and how it behaves. Only DSN is needed.
 type Config struct {
@@ -77,20 +77,14 @@ func (c Config) complete() (Config, *mysql.Config, error) {
 	invalid := func(why string, err error) error {
 		return &messages.Error{Code: messages.CodeInvalidArgument, Message: why, Err: err}
 	}
-	switch {
-	case c.DSN == "":
+	if c.DSN == "" {
 		return c, nil, invalid("a lease store needs a DSN", nil)
-	case c.MaxConns < 0 || c.Timeout < 0 || c.KeepRenewals < KeepAllRenewals:
-		return c, nil, invalid("the limits of a lease store are not negative", nil)
-	case c.KeepRenewals != 0 && !c.Migrate:
-		return c, nil, invalid("KeepRenewals is written by Migrate", nil)
 	}
-	if c.MaxConns == 0 {
-		c.MaxConns = sqllease.DefaultMaxConns
+	limits, err := sqllease.Limits{Migrate: c.Migrate, KeepRenewals: c.KeepRenewals, MaxConns: c.MaxConns, Timeout: c.Timeout}.Complete()
+	if err != nil {
+		return c, nil, err
 	}
-	if c.Timeout == 0 {
-		c.Timeout = sqllease.DefaultTimeout
-	}
+	c.MaxConns, c.Timeout = limits.MaxConns, limits.Timeout
 	driver, err := mysql.ParseDSN(c.DSN) // its errors do not hold the password
 	if err != nil {
 		return c, nil, invalid("the DSN cannot be read", err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	_ "embed"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -169,18 +168,5 @@ func verify(ctx context.Context, db *sql.DB, object string) error {
 // describe lists everything in the database that keeps records safe, one line each. Triggers and
 // procedures are named with a hash of their body.
 func describe(ctx context.Context, db *sql.DB) ([]string, error) {
-	rows, err := db.QueryContext(ctx, `CALL store_objects()`)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var lines []string
-	for rows.Next() {
-		var line string
-		if err := rows.Scan(&line); err != nil {
-			return nil, err
-		}
-		lines = append(lines, line)
-	}
-	return lines, errors.Join(rows.Err(), rows.Close())
+	return sqllease.Lines(db.QueryContext(ctx, `CALL store_objects()`))
 }

@@ -25,7 +25,7 @@ func raw(t testing.TB, dsn string) *sql.DB {
 // objects.txt is what schema.sql makes. After a change of schema.sql:
 // go test -run ObjectsTxt -update ./stores/mysql, twice.
 func TestSchema_ObjectsTxtIsWhatTheSchemaMakes(t *testing.T) {
-	server, name := database(t)
+	server, name := common.Database(t)
 	require.NoError(t, mysql.Make(t.Context(), server.DSN("", name)))
 	got, err := mysql.Describe(t.Context(), raw(t, server.DSN("", name)))
 	require.NoError(t, err)

@@ -39,7 +39,7 @@ func node(t testing.TB, server *servers.Server, name string) string {
 
 var subject = sqltest.Subject{
 	Open:     open,
-	Database: database,
+	Database: common.Database,
 	// With a binary log, as a server with replicas has it.
 	Private: func(t testing.TB) *servers.Server {
 		server := servers.ForTest(t, func(ctx context.Context) (*servers.Server, error) {

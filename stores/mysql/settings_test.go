@@ -14,7 +14,7 @@ import (
 )
 
 func migrated(t *testing.T) (*servers.Server, string) {
-	server, name := database(t)
+	server, name := common.Database(t)
 	s, err := mysql.Open(t.Context(), mysql.Config{DSN: server.DSN("", name), Migrate: true})
 	require.NoError(t, err)
 	require.NoError(t, s.Close())

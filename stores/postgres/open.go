@@ -22,7 +22,7 @@ const DefaultSchema = "leasehold"
 var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 
 // KeepAllRenewals is a Config.KeepRenewals that drops nothing.
-const KeepAllRenewals = -1
+const KeepAllRenewals = sqllease.KeepAllRenewals
 
 // Config says where a lease store is and how it behaves. Only DSN is needed.
 type Config struct {
@@ -87,25 +87,19 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 // complete checks the Config and fills in its defaults.
 func (c Config) complete() (Config, *pgx.ConnConfig, error) {
 	invalid := func(why string) error { return &messages.Error{Code: messages.CodeInvalidArgument, Message: why} }
-	switch {
-	case c.DSN == "":
+	if c.DSN == "" {
 		return c, nil, invalid("a lease store needs a DSN")
-	case c.MaxConns < 0 || c.Timeout < 0 || c.KeepRenewals < KeepAllRenewals:
-		return c, nil, invalid("the limits of a lease store are not negative")
-	case c.KeepRenewals != 0 && !c.Migrate:
-		return c, nil, invalid("KeepRenewals is written by Migrate")
 	}
+	limits, err := sqllease.Limits{Migrate: c.Migrate, KeepRenewals: c.KeepRenewals, MaxConns: c.MaxConns, Timeout: c.Timeout}.Complete()
+	if err != nil {
+		return c, nil, err
+	}
+	c.MaxConns, c.Timeout = limits.MaxConns, limits.Timeout
 	if c.Schema == "" {
 		c.Schema = DefaultSchema
 	}
 	if !schemaName.MatchString(c.Schema) || strings.HasPrefix(c.Schema, "pg_") || c.Schema == "public" {
 		return c, nil, invalid("the schema of a lease store is its own, with a name such as " + DefaultSchema)
-	}
-	if c.MaxConns == 0 {
-		c.MaxConns = sqllease.DefaultMaxConns
-	}
-	if c.Timeout == 0 {
-		c.Timeout = sqllease.DefaultTimeout
 	}
 	conn, err := pgx.ParseConfig(c.DSN) // its errors do not hold the password
 	if err != nil {

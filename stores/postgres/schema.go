@@ -90,20 +90,7 @@ func migrate(ctx context.Context, tx *sql.Tx, cfg Config) error {
 }
 
 func describe(ctx context.Context, db execer, schema string) ([]string, error) {
-	rows, err := db.QueryContext(ctx, describeSQL, schema)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var lines []string
-	for rows.Next() {
-		var line string
-		if err := rows.Scan(&line); err != nil {
-			return nil, err
-		}
-		lines = append(lines, line)
-	}
-	return lines, rows.Err()
+	return sqllease.Lines(db.QueryContext(ctx, describeSQL, schema))
 }
 
 func verify(ctx context.Context, db execer, cfg Config) error {

@@ -25,7 +25,7 @@ func raw(t testing.TB, dsn string) *sql.DB {
 // objects.txt is what schema.sql makes, whatever the schema is called. After a change of schema.sql:
 // go test -run ObjectsTxt -update ./stores/postgres, twice.
 func TestSchema_ObjectsTxtIsWhatTheSchemaMakes(t *testing.T) {
-	server, name := database(t)
+	server, name := common.Database(t)
 	for _, schema := range []string{postgres.DefaultSchema, "other_leases"} {
 		s, err := postgres.Open(t.Context(), postgres.Config{DSN: server.DSN("", name), Schema: schema, Migrate: true})
 		if !*update {

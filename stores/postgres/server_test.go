@@ -47,7 +47,7 @@ func node(t testing.TB, server *servers.Server, name string) string {
 
 var subject = sqltest.Subject{
 	Open:     open,
-	Database: database,
+	Database: common.Database,
 	Private: func(t testing.TB) *servers.Server {
 		server := servers.ForTest(t, func(ctx context.Context) (*servers.Server, error) { return servers.PostgreSQL(ctx) })
 		t.Cleanup(func() { require.NoError(t, server.Stop()) })

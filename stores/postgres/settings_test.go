@@ -22,7 +22,7 @@ func roleWith(t *testing.T, server *servers.Server, name, setting string) string
 }
 
 func migrated(t *testing.T) (*servers.Server, string) {
-	server, name := database(t)
+	server, name := common.Database(t)
 	s, err := postgres.Open(t.Context(), postgres.Config{DSN: server.DSN("", name), Migrate: true})
 	require.NoError(t, err)
 	require.NoError(t, s.Close())

@@ -1,6 +1,8 @@
 package sqllease
 
 import (
+	"database/sql"
+	"errors"
 	"slices"
 	"strings"
 
@@ -34,4 +36,21 @@ func objectName(line string) string {
 	kind, rest, _ := strings.Cut(line, " ")
 	name, _, _ := strings.Cut(rest, " ")
 	return kind + " " + name
+}
+
+// Lines reads the answer to a query for a description, one line per row. It takes what a QueryContext returned.
+func Lines(rows *sql.Rows, err error) ([]string, error) {
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var lines []string
+	for rows.Next() {
+		var line string
+		if err := rows.Scan(&line); err != nil {
+			return nil, err
+		}
+		lines = append(lines, line)
+	}
+	return lines, errors.Join(rows.Err(), rows.Close())
 }

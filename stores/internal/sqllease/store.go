@@ -42,13 +42,6 @@ type Fault struct {
 	Message string
 }
 
-// Defaults of the limits in the Configs of the bindings.
-const (
-	DefaultMaxConns     = 8
-	DefaultTimeout      = 5 * time.Second
-	DefaultKeepRenewals = 100
-)
-
 // Store is a lease store on a pool of connections. It is safe for concurrent use.
 type Store struct {
 	db         *sql.DB
