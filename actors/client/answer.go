@@ -8,7 +8,7 @@ import (
 )
 
 // answered handles a reply: the reply to give to the caller, or how long to wait until the request goes
-// to r.target. Every refusal that is tried again here says that nothing was done.
+// to r.target. But for an unknown outcome, every refusal that is tried again here says that nothing was done.
 func (r *run) answered(reply *messages.Reply) (final *messages.Reply, wait time.Duration) {
 	e := reply.Error
 	if reply.Owner != "" {
@@ -17,9 +17,7 @@ func (r *run) answered(reply *messages.Reply) (final *messages.Reply, wait time.
 	if e == nil {
 		return r.succeeded(reply)
 	}
-	if e.Code != messages.CodeUnknownOutcome {
-		r.refusal = e
-	}
+	r.refusal = e
 	switch e.Code {
 	case messages.CodeNotOwner:
 		if e.Owner != "" {
@@ -82,7 +80,7 @@ func (r *run) held(reply *messages.Reply) (wait time.Duration) {
 // second time may meet the tenant's next life: that is not done.
 func (r *run) interrupted(reply *messages.Reply) (final *messages.Reply, wait time.Duration) {
 	e := reply.Error
-	if !tellsState(r.req.Action) {
+	if closes(r.req.Action) {
 		if e.Code == messages.CodeCanceled || e.Code == messages.CodeDeadlineExceeded {
 			reply.Error = messages.Unknown(r.req.Key, reply.Epoch, e) // "nothing was done" would be too much
 		}
@@ -99,13 +97,13 @@ func (r *run) interrupted(reply *messages.Reply) (final *messages.Reply, wait ti
 
 // succeeded handles a success: it is the answer, unless it goes backwards.
 func (r *run) succeeded(reply *messages.Reply) (final *messages.Reply, wait time.Duration) {
-	if !tellsState(r.req.Action) {
+	if closes(r.req.Action) {
 		// Who has closed the tenant owns it no more.
 		r.client.owners.forget(r.req.Key, r.target)
 		r.client.owners.forget(r.req.Key, reply.Owner)
 		return reply, 0
 	}
-	if !reply.Seen().Before(r.req.Seen) {
+	if r.req.Action == messages.ActionLocate || !reply.Seen().Before(r.req.Seen) {
 		r.client.owners.put(r.req.Key, reply.Owner)
 		return reply, 0
 	}
@@ -122,13 +120,18 @@ func (r *run) succeeded(reply *messages.Reply) (final *messages.Reply, wait time
 	return nil, r.pace.backoff()
 }
 
-// tellsState reports whether a success of the action says which state it comes from.
-func tellsState(action messages.Action) bool {
+// closes reports whether the action closes the tenant.
+func closes(action messages.Action) bool {
 	switch action {
 	case messages.ActionHandoff, messages.ActionAbandon, messages.ActionForget:
-		return false
+		return true
 	}
-	return true
+	return false
+}
+
+// tellsState reports whether a success of the action says which state it comes from.
+func tellsState(action messages.Action) bool {
+	return !closes(action) && action != messages.ActionLocate
 }
 
 // implausible returns an error for a reply that no node of ours sends. It says nothing about what was
@@ -140,7 +143,11 @@ func (r *run) implausible(reply *messages.Reply) error {
 		why = "there is no reply"
 	case reply.Error != nil && reply.Error.Code == "":
 		why = "the error has no code"
-	case reply.Error != nil || !tellsState(r.req.Action):
+	case reply.Error != nil:
+		return nil
+	case r.req.Action == messages.ActionLocate && reply.Owner == "":
+		why = "the reply names nobody"
+	case !tellsState(r.req.Action):
 		return nil
 	case reply.Owner == "" || reply.Epoch == 0:
 		why = "the reply does not say where it comes from"

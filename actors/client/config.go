@@ -10,6 +10,8 @@ type Config struct {
 	// AttemptTimeout is how long a request that may be repeated waits for its answer before it is sent again;
 	// each further attempt waits twice as long. 0: 2 s. Requests that must not be repeated wait to their deadline.
 	AttemptTimeout time.Duration
+	// LocateTimeout is how long any member may take to say who should be asked; 0: a quarter of AttemptTimeout.
+	LocateTimeout time.Duration
 	// RequestTimeout is the deadline of a request whose context has none; 0: 30 s.
 	RequestTimeout time.Duration
 	// MaxOwners bounds how many tenants' owners are remembered; 0: 100,000 (about 20 MB).
@@ -28,11 +30,14 @@ const (
 
 // withDefaults checks a Config and fills in what it leaves open.
 func (cfg Config) withDefaults() (Config, error) {
-	if cfg.AttemptTimeout < 0 || cfg.RequestTimeout < 0 || cfg.MaxOwners < 0 {
+	if cfg.AttemptTimeout < 0 || cfg.LocateTimeout < 0 || cfg.RequestTimeout < 0 || cfg.MaxOwners < 0 {
 		return cfg, invalid("the timeouts and limits of a client must not be negative")
 	}
 	if cfg.AttemptTimeout == 0 {
 		cfg.AttemptTimeout = defaultAttemptTimeout
+	}
+	if cfg.LocateTimeout == 0 {
+		cfg.LocateTimeout = cfg.AttemptTimeout / 4
 	}
 	if cfg.RequestTimeout == 0 {
 		cfg.RequestTimeout = defaultRequestTimeout

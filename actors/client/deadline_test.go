@@ -47,7 +47,7 @@ func TestDo_AtTheDeadline(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := play(tc.steps...)
-				c := newClient(t, s, client.Config{})
+				c := knowing(t, s, nodeA)
 				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 				defer cancel()
 				begun := time.Now()
@@ -114,7 +114,7 @@ func TestDo_ACallerThatGivesUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := newClient(t, play(tc.step), client.Config{})
+				c := knowing(t, play(tc.step), nodeA)
 				ctx, cancel := context.WithCancelCause(t.Context())
 				time.AfterFunc(1500*ms, func() { cancel(errors.New("the caller's own reason")) })
 				begun := time.Now()
@@ -148,7 +148,7 @@ func TestClose_EndsWhatIsUnderWay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := play(tc.step)
-				c := newClient(t, s, client.Config{})
+				c := knowing(t, s, nodeA)
 				time.AfterFunc(1500*ms, func() { require.NoError(t, c.Close()) })
 				begun := time.Now()
 				e := c.Do(t.Context(), &tc.request).Error

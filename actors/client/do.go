@@ -62,7 +62,7 @@ type run struct {
 	hops     int            // followed without a pause
 	failures int            // attempts that got no answer
 	lease    messages.Lease // of the owner that the last CodeHeld named
-	refusal  error          // the last one after which nothing was done
+	refusal  error          // the last one
 	doubt    error          // the last failure after which the work may stand, or may yet be done
 }
 
@@ -96,9 +96,16 @@ func (r *run) loop(ctx context.Context) *messages.Reply {
 
 // attempt sends the request once.
 func (r *run) attempt(ctx context.Context) (*messages.Reply, error) {
-	if r.repeatable {
+	limit := time.Duration(0)
+	switch {
+	case r.target == "":
+		limit = r.client.cfg.LocateTimeout // nothing is carried out, and the answer needs a look at the lease store at most
+	case r.repeatable:
+		limit = r.patience
+	}
+	if limit > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, r.patience)
+		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
 	r.trust(r.target) // whom we ask again, we do not avoid
@@ -113,7 +120,7 @@ func (r *run) attempt(ctx context.Context) (*messages.Reply, error) {
 func (r *run) failed(ctx context.Context, err error) (final *messages.Reply, wait time.Duration) {
 	first := r.failures == 0 && r.target != ""
 	r.failures++
-	if errors.Is(err, ErrNotDelivered) {
+	if r.target == "" || errors.Is(err, ErrNotDelivered) {
 		r.refusal = &messages.Error{Code: messages.CodeUnavailable, Key: r.req.Key.String(), Message: "no member takes the request", Err: err}
 	} else {
 		r.doubt = typed(err)
@@ -170,7 +177,11 @@ func (r *run) gaveUp(ctx context.Context) *messages.Reply {
 
 // changes reports whether the request does anything that could stand.
 func (r *run) changes() bool {
-	return r.req.Action != messages.ActionQuery && r.req.Action != messages.ActionEvents
+	switch r.req.Action {
+	case messages.ActionQuery, messages.ActionEvents, messages.ActionLocate:
+		return false
+	}
+	return true
 }
 
 // forget forgets the owner that was asked. The next attempt goes to the one that another caller has found

@@ -124,14 +124,14 @@ func TestDo_WhatFollowsFromAnAnswer(t *testing.T) {
 		"an open tenant's refusal is its owner's": {request: once, steps: []step{with(&messages.Reply{Owner: nodeB, Epoch: 3, Seq: 1,
 			Error: &messages.Error{Code: messages.CodeCommandFailed}})}, targets: []string{""}, code: messages.CodeCommandFailed, owner: nodeB},
 
-		"no reply":                 {request: risky, steps: []step{with(nil)}, targets: []string{""}, code: messages.CodeUnknownOutcome, cause: messages.CodeInternal},
+		"no reply":                 {request: risky, cached: nodeA, steps: []step{with(nil)}, targets: []string{nodeA}, code: messages.CodeUnknownOutcome, cause: messages.CodeInternal, owner: nodeA},
 		"no reply, repeatable":     {request: once, steps: []step{with(nil), done}, targets: []string{"", ""}, waits: []span{back(0)}, owner: nodeB},
-		"no owner":                 {request: risky, steps: []step{with(&messages.Reply{Epoch: 1, Appended: make([]messages.Appended, 2)})}, targets: []string{""}, code: messages.CodeUnknownOutcome, cause: messages.CodeInternal},
-		"no epoch":                 {request: risky, steps: []step{with(&messages.Reply{Owner: nodeA, Appended: make([]messages.Appended, 2)})}, targets: []string{""}, code: messages.CodeUnknownOutcome, cause: messages.CodeInternal},
-		"too few seqs":             {request: risky, steps: []step{with(&messages.Reply{Owner: nodeA, Epoch: 1, Appended: make([]messages.Appended, 1)})}, targets: []string{""}, code: messages.CodeUnknownOutcome, cause: messages.CodeInternal},
+		"no owner":                 {request: risky, cached: nodeA, steps: []step{with(&messages.Reply{Epoch: 1, Appended: make([]messages.Appended, 2)})}, targets: []string{nodeA}, code: messages.CodeUnknownOutcome, cause: messages.CodeInternal, owner: nodeA},
+		"no epoch":                 {request: risky, cached: nodeA, steps: []step{with(&messages.Reply{Owner: nodeA, Appended: make([]messages.Appended, 2)})}, targets: []string{nodeA}, code: messages.CodeUnknownOutcome, cause: messages.CodeInternal, owner: nodeA},
+		"too few seqs":             {request: risky, cached: nodeA, steps: []step{with(&messages.Reply{Owner: nodeA, Epoch: 1, Appended: make([]messages.Appended, 1)})}, targets: []string{nodeA}, code: messages.CodeUnknownOutcome, cause: messages.CodeInternal, owner: nodeA},
 		"no result":                {request: read, steps: []step{with(&messages.Reply{Owner: nodeA, Epoch: 1}), done}, targets: []string{"", ""}, waits: []span{back(0)}, owner: nodeB},
 		"no manifest":              {request: save, steps: []step{with(&messages.Reply{Owner: nodeA, Epoch: 1}), done}, targets: []string{"", ""}, waits: []span{back(0)}, owner: nodeB},
-		"an error without a code":  {request: risky, steps: []step{with(&messages.Reply{Error: &messages.Error{}})}, targets: []string{""}, code: messages.CodeUnknownOutcome, cause: messages.CodeInternal},
+		"an error without a code":  {request: risky, cached: nodeA, steps: []step{with(&messages.Reply{Error: &messages.Error{}})}, targets: []string{nodeA}, code: messages.CodeUnknownOutcome, cause: messages.CodeInternal, owner: nodeA},
 		"a handoff tells no state": {request: hand, steps: []step{with(&messages.Reply{})}, targets: []string{""}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -169,14 +169,48 @@ func TestDo_FillsInTheRequest(t *testing.T) {
 		require.Nil(t, c.Do(t.Context(), &req).Error)
 		require.Equal(t, once, req, "the caller's request stays as it is")
 		require.Equal(t, []string{nodeA, "", "", "", nodeA}, s.targets())
-		left := []time.Duration{2 * time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 8 * time.Second}
-		avoid := [][]string{nil, {nodeA}, {nodeA}, {nodeA}, nil} // whom a member names is worth a second try
+		left := []time.Duration{2 * time.Second, 500 * ms, 500 * ms, 500 * ms, 2 * time.Second} // any member only says who
+		avoid := [][]string{nil, {nodeA}, {nodeA}, {nodeA}, nil}                                // whom a member names is worth a second try
 		for i, one := range s.sent {
 			require.Equal(t, messages.WireVersion, one.req.Version)
 			require.Equal(t, left[i], one.left, "attempt %d", i)
 			require.Equal(t, left[i].Milliseconds(), one.req.TimeoutMS, "attempt %d", i)
 			require.ElementsMatch(t, avoid[i], one.req.Avoid, "attempt %d", i)
 		}
+	})
+}
+
+// An owner that does not answer in time gets twice as long the next time.
+func TestDo_AttemptsGrow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		here := no(nodeB, messages.Error{Code: messages.CodeNotOwner, Owner: nodeA})
+		s := play(silence, here, silence, here, silence, here, silence)
+		c := knowing(t, s, nodeA)
+		require.ErrorIs(t, c.Do(t.Context(), &once).Error, messages.ErrUnknownOutcome)
+		var left []time.Duration
+		for _, one := range s.sent {
+			if one.target == nodeA {
+				left = append(left, one.left.Round(time.Second))
+			}
+		}
+		require.Equal(t, []time.Duration{2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second}, left, "the last one: what the deadline leaves")
+	})
+}
+
+// Who should be asked can be asked for.
+func TestDo_Locate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := play(with(&messages.Reply{Owner: nodeB}))
+		c := newClient(t, s, client.Config{})
+		req := messages.Request{Action: messages.ActionLocate, Key: tenantKey, Seen: messages.Seen{Epoch: 4}}
+		reply := c.Do(t.Context(), &req)
+		require.Nil(t, reply.Error)
+		require.Equal(t, nodeB, reply.Owner)
+		require.Equal(t, nodeB, c.Owner(tenantKey))
+
+		s = play(with(&messages.Reply{}), with(&messages.Reply{Owner: nodeB}))
+		require.Equal(t, nodeB, newClient(t, s, client.Config{}).Do(t.Context(), &req).Owner, "an answer that names nobody is none")
+		require.Len(t, s.sent, 2)
 	})
 }
 
@@ -228,6 +262,38 @@ func TestDo_LearnsFromOtherCallers(t *testing.T) {
 		c = knowing(t, s, nodeA)
 		require.Nil(t, c.Do(t.Context(), &risky).Error)
 		require.Equal(t, []string{nodeA, nodeA, nodeB, nodeB}, s.targets())
+	})
+}
+
+// An owner that did not answer is avoided until it does, even if others still name it.
+func TestDo_WhoAnswersIsNotAvoidedAnyMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c *client.Client
+		fenced := no(nodeB, messages.Error{Code: messages.CodeFenced})
+		named := func(ctx context.Context, req *messages.Request) (*messages.Reply, error) {
+			require.Nil(t, c.Do(ctx, &read).Error) // by nodeA: another caller remembers it again
+			return fenced(ctx, req)
+		}
+		s := play(undelivered, named, ok(nodeA, 1, 1), no(nodeA, messages.Error{Code: messages.CodeDraining}), ok(nodeB, 2, 1))
+		c = knowing(t, s, nodeA)
+		req := risky
+		req.Avoid = make([]string, 0, 4)
+		require.Nil(t, c.Do(t.Context(), &req).Error)
+		require.Equal(t, []string{nodeA, "", "", "", nodeA}, s.targets())
+		require.Equal(t, []string{nodeA}, s.sent[3].req.Avoid)
+		require.Empty(t, s.sent[4].req.Avoid)
+		require.Equal(t, make([]string, 4), req.Avoid[:4], "the caller's list stays as it is")
+	})
+}
+
+// A request whose deadline is nearer than a millisecond does not travel as one without a deadline.
+func TestDo_TheLastMillisecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Microsecond)
+		defer cancel()
+		s := play(ok(nodeA, 1, 1))
+		require.Nil(t, newClient(t, s, client.Config{}).Do(ctx, &read).Error)
+		require.EqualValues(t, 1, s.sent[0].req.TimeoutMS)
 	})
 }
 

@@ -17,8 +17,8 @@
 //
 // # Where a request goes
 //
-// To the owner that is remembered, else to any member. Whoever is not the owner says who is (CodeNotOwner,
-// CodeDraining), and the client goes there at once. There is no other view of the cluster in a client:
+// To the owner that is remembered; else any member is asked who that is or should be, and carries nothing out
+// itself. Whoever is not the owner says who is (CodeNotOwner, CodeDraining), and the client goes there at once. There is no other view of the cluster in a client:
 // it knows no members, reads no lease, and what it remembers may be wrong without harm.
 //
 // # What is sent again

@@ -16,10 +16,13 @@ import (
 type local struct{ node *actors.Node }
 
 func (l local) Send(ctx context.Context, target string, req *messages.Request) (*messages.Reply, error) {
-	if target != "" && target != l.node.Owner() {
-		return nil, client.ErrNotDelivered
+	switch target {
+	case "": // who should be asked?
+		return messages.Refuse(&messages.Error{Code: messages.CodeNotOwner, Owner: l.node.Owner()}), nil
+	case l.node.Owner():
+		return l.node.Do(ctx, req), nil
 	}
-	return l.node.Do(ctx, req), nil
+	return nil, client.ErrNotDelivered
 }
 
 // A node and its client in one program. Over NATS, client.Dial is all that differs.

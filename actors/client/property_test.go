@@ -32,9 +32,23 @@ func TestDo_NothingIsDoneTwice(t *testing.T) {
 			repeatable, reads := req.Repeatable(), req.Action == messages.ActionQuery
 			closing := req.Action == messages.ActionHandoff || req.Action == messages.ActionForget
 			attempts, doubtful, after := 0, false, 0
+			s := play()
 			one := func(ctx context.Context, req *messages.Request) (*messages.Reply, error) {
 				if attempts++; doubtful {
 					after++
+				}
+				if s.sent[len(s.sent)-1].target == "" { // any member: nothing is carried out
+					switch rapid.IntRange(0, 5).Draw(t, "any") {
+					case 0:
+						return undelivered(ctx, req)
+					case 1:
+						return broken(ctx, req)
+					case 2:
+						return silence(ctx, req)
+					case 3:
+						return no(nodeC, messages.Error{Code: messages.CodeUnavailable})(ctx, req)
+					}
+					return no(nodeC, messages.Error{Code: messages.CodeNotOwner, Owner: rapid.SampledFrom([]string{nodeA, nodeB}).Draw(t, "named")})(ctx, req)
 				}
 				target := rapid.SampledFrom([]string{nodeA, nodeB, nodeC}).Draw(t, "node")
 				switch rapid.IntRange(0, 6).Draw(t, "kind") {
@@ -58,7 +72,8 @@ func TestDo_NothingIsDoneTwice(t *testing.T) {
 					RetryAfter: time.Duration(rapid.Int64Range(-10, 3000).Draw(t, "after")) * ms}
 				return no(target, e)(ctx, req)
 			}
-			c, err := client.New(play(one), client.Config{})
+			s.steps = []step{one}
+			c, err := client.New(s, client.Config{})
 			if err != nil {
 				t.Fatal(err)
 			}
