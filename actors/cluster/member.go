@@ -278,14 +278,33 @@ func (m *Member) Leave(ctx context.Context) error {
 	}
 }
 
+// Depart says goodbye once the node has stopped: nobody asks this member any more. It returns when no other
+// member is about to leave, or with ctx: a node with a NATS server inside it keeps it running for those that are
+// still handing their tenants off. When ctx ends first, it returns its typed error.
+func (m *Member) Depart(ctx context.Context) error {
+	m.setState(stateGone)
+	_ = m.say(beat{Info: m.info()}) // again with every heartbeat
+	for _, s := range []*natsgo.Subscription{m.subs.any, m.subs.own, m.subs.moves} {
+		_ = s.Unsubscribe()
+	}
+	for {
+		waiting := slices.ContainsFunc(m.Members(), func(i Info) bool { return i.Owner != m.self && i.State == StateLeaving })
+		if !waiting {
+			return nil
+		}
+		if !sleep(ctx, m.cfg.HeartbeatEvery/4) {
+			return messages.AsError(ctx.Err())
+		}
+	}
+}
+
 // Close ends the membership: the others are told, and requests are not answered any more. It is
 // called after the node has stopped. What is being answered is waited for. Closing twice is fine.
 func (m *Member) Close() error {
 	var err error
 	m.closing.Do(func() {
-		gone := m.info()
-		gone.State = stateGone
-		_ = m.say(beat{Info: gone})
+		m.setState(stateGone)
+		_ = m.say(beat{Info: m.info()})
 		m.unsubscribe()
 		m.arrivals.endAll()
 		m.work.wait()

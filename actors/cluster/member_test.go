@@ -162,6 +162,30 @@ func TestAMemberThatLeavesLosesNothing(t *testing.T) {
 	require.Equal(t, 30, len(b.node.Serving())+len(c.node.Serving()))
 }
 
+// The last server must not stop before the last handoff.
+func TestWhoDepartsWaitsForThoseWhoStillLeave(t *testing.T) {
+	f := newFleet(t)
+	a, b := f.join("a"), f.join("b")
+	f.see(2, a, b)
+	ctx := within(t, 20*time.Second)
+	require.NoError(t, a.Depart(ctx), "nobody else leaves")
+	f.see(1, b)
+	c := f.join("c")
+	f.see(2, b, c)
+	require.NoError(t, b.Leave(ctx))
+	require.Eventually(t, func() bool { return c.Members()[0].State == cluster.StateLeaving || c.Members()[1].State == cluster.StateLeaving }, 5*time.Second, time.Millisecond)
+	require.NoError(t, c.Leave(ctx))
+	departed := make(chan error, 1)
+	go func() { departed <- c.Depart(ctx) }()
+	select {
+	case <-departed:
+		t.Fatal("b still leaves")
+	case <-time.After(300 * time.Millisecond): // three heartbeats
+	}
+	require.NoError(t, b.Depart(ctx), "c is gone already, as far as requests are concerned")
+	require.NoError(t, <-departed)
+}
+
 func TestANewMemberGetsItsShareWithoutAFailure(t *testing.T) {
 	f := newFleet(t)
 	a, b := f.join("a"), f.join("b")
@@ -228,7 +252,7 @@ func TestAnAnswerThatIsTooLargeIsHalvedOrRefused(t *testing.T) {
 	f := newFleet(t)
 	f.join("a", func(n *actors.Config, _ *cluster.Config) { n.Limits.MaxBytes = 64 << 20 })
 	h := f.tenant(f.client(), 1)
-	ctx := within(t, 20*time.Second)
+	ctx := within(t, 2*time.Minute)
 	big := json.RawMessage(`"` + strings.Repeat("x", 1_000_000) + `"`)
 	for range 9 {
 		_, err := h.Append(ctx, messages.Event{Kind: "k", Payload: big})

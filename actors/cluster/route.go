@@ -27,12 +27,12 @@ func (m *Member) answerAny(ctx context.Context, req *messages.Request) *messages
 // locate says who should be sent the requests for a tenant: who serves it, or else who should acquire it.
 func (m *Member) locate(ctx context.Context, req *messages.Request) (owner string, epoch uint64, err error) {
 	key := req.Key
+	r := m.roster.Load()
+	if next := m.departed(r, req); next != "" {
+		return next, 0, nil
+	}
 	if m.node.Has(key) || m.arrivals.waiting(key) != nil {
 		return m.self, 0, nil
-	}
-	r := m.roster.Load()
-	if next := m.departures.to(key); next != "" && r.live(next) && !slices.Contains(req.Avoid, next) {
-		return next, 0, nil
 	}
 	lease, known, err := m.node.Lease(ctx, key)
 	if err != nil {
@@ -47,6 +47,15 @@ func (m *Member) locate(ctx context.Context, req *messages.Request) (owner strin
 		return to, 0, nil
 	}
 	return m.self, 0, nil
+}
+
+// departed returns the member that a tenant was handed to a while ago, or is being handed to: it lets
+// requests wait. While the tenant's actor here comes to its end, asking it would make it begin again.
+func (m *Member) departed(r *roster, req *messages.Request) string {
+	if next := m.departures.to(req.Key); next != "" && r.live(next) && !slices.Contains(req.Avoid, next) {
+		return next
+	}
+	return ""
 }
 
 // answer answers a request from a client that takes this member for the owner. It is carried out here, or
@@ -71,6 +80,9 @@ func (m *Member) answer(ctx context.Context, req *messages.Request) *messages.Re
 			return m.refuse(ctx.Err()) // nothing was done
 		}
 	}
+	if next := m.departed(m.roster.Load(), req); next != "" {
+		return m.elsewhere(key, next, 0)
+	}
 	if !m.node.Has(key) {
 		if reply := m.redirect(ctx, req); reply != nil {
 			return reply
@@ -81,7 +93,7 @@ func (m *Member) answer(ctx context.Context, req *messages.Request) *messages.Re
 
 // redirect says who should be asked for a tenant that is not open here; nil: this member may open it.
 func (m *Member) redirect(ctx context.Context, req *messages.Request) *messages.Reply {
-	if req.Opens() && !m.Leaving() && m.departures.to(req.Key) == "" {
+	if req.Opens() && !m.Leaving() {
 		return nil // the lease store says whether it is right
 	}
 	owner, epoch, err := m.locate(ctx, req)

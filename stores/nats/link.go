@@ -33,7 +33,7 @@ var storageCodes = map[int]bool{10002: true, 10023: true, 10047: true, 10053: tr
 // A request is sent again when there was no answer in firstTry, then twice as long, up to lastTry. All requests may be
 // sent again: see the package comment.
 const (
-	firstTry = 500 * time.Millisecond
+	firstTry = 150 * time.Millisecond
 	lastTry  = 2 * time.Second
 )
 

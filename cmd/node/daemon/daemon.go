@@ -238,6 +238,7 @@ func (d *daemon) shutdown(ctx context.Context) error {
 	if err != nil {
 		err = errors.Join(ErrNotHandedOff, err)
 	}
+	d.depart(ctx)
 	// Clients and load balancers need a moment to learn that this node is leaving.
 	linger := time.NewTimer(d.Config.ShutdownLinger)
 	defer linger.Stop()

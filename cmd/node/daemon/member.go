@@ -30,7 +30,10 @@ type Member interface {
 	Ready() error
 	// Leave hands every tenant to another member; what is left is handed off by the node.
 	Leave(ctx context.Context) error
-	// Close ends the membership, once the node has stopped.
+	// Depart says goodbye once the node has stopped, and waits for the others that leave at the same time: they may
+	// need the NATS server inside this node.
+	Depart(ctx context.Context) error
+	// Close ends the membership.
 	Close() error
 }
 
@@ -57,5 +60,15 @@ func (d *daemon) leave(ctx context.Context) {
 	}
 	if err := d.member.Leave(ctx); err != nil {
 		d.Log.Warn("not every tenant went to another member; the rest is handed off", "error", err)
+	}
+}
+
+// depart ends the membership before the NATS server inside the node does.
+func (d *daemon) depart(ctx context.Context) {
+	if d.member == nil {
+		return
+	}
+	if err := d.member.Depart(ctx); err != nil {
+		d.Log.Warn("other members still leave; this node ends all the same", "error", err)
 	}
 }
