@@ -34,7 +34,9 @@ func MariaDB(ctx context.Context, options ...string) (*Server, error) {
 		return nil, err
 	}
 	data := filepath.Join(s.dir, "data")
-	args := []string{"--no-defaults", "--datadir=" + data}
+	// A server that starts deletes the temporary tables in its tmpdir: in a common one, those of other
+	// servers that run.
+	args := []string{"--no-defaults", "--datadir=" + data, "--tmpdir=" + s.dir}
 	if os.Geteuid() == 0 {
 		args = append(args, "--user=root")
 	}
