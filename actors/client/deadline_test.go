@@ -37,6 +37,8 @@ func TestDo_AtTheDeadline(t *testing.T) {
 			is: []error{context.DeadlineExceeded}},
 		"an unknown outcome, then refusals": {request: once, steps: []step{no(nodeA, messages.Error{Code: messages.CodeUnknownOutcome, Cause: messages.CodeFenced}), held},
 			code: messages.CodeUnknownOutcome, is: []error{context.DeadlineExceeded}},
+		"an answer that goes backwards, then refusals": {request: messages.Request{Action: messages.ActionAppend, Key: tenantKey, Events: once.Events, Seen: messages.Seen{Epoch: 2}},
+			steps: []step{ok(nodeA, 1, 1), held}, code: messages.CodeUnknownOutcome, is: []error{context.DeadlineExceeded}},
 		"a read does nothing": {request: read, steps: []step{silence}, code: messages.CodeDeadlineExceeded,
 			is: []error{context.DeadlineExceeded}, isNot: []error{messages.ErrUnknownOutcome}},
 		"a read that was cut off": {request: read, steps: []step{broken}, code: messages.CodeDeadlineExceeded,

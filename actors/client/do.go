@@ -61,6 +61,7 @@ type run struct {
 	pace     pace
 	hops     int            // followed without a pause
 	failures int            // attempts that got no answer
+	unheard  int            // those to any member that were not answered in time: the next one may take twice as long
 	lease    messages.Lease // of the owner that the last CodeHeld named
 	refusal  error          // the last one
 	doubt    error          // the last failure after which the work may stand, or may yet be done
@@ -99,7 +100,7 @@ func (r *run) attempt(ctx context.Context) (*messages.Reply, error) {
 	limit := time.Duration(0)
 	switch {
 	case r.target == "":
-		limit = r.client.cfg.LocateTimeout // nothing is carried out, and the answer needs a look at the lease store at most
+		limit = r.client.cfg.LocateTimeout << min(r.unheard, 10) // nothing is carried out, and the answer needs a look at the lease store at most
 	case r.repeatable:
 		limit = r.patience
 	}
@@ -119,6 +120,9 @@ func (r *run) attempt(ctx context.Context) (*messages.Reply, error) {
 // failed handles an attempt without an answer that counts.
 func (r *run) failed(ctx context.Context, err error) (final *messages.Reply, wait time.Duration) {
 	first := r.failures == 0 && r.target != ""
+	if r.target == "" && !errors.Is(err, ErrNotDelivered) {
+		r.unheard++ // a large request on a slow line takes longer to arrive, too
+	}
 	r.failures++
 	if r.target == "" || errors.Is(err, ErrNotDelivered) {
 		r.refusal = &messages.Error{Code: messages.CodeUnavailable, Key: r.req.Key.String(), Message: "no member takes the request", Err: err}
