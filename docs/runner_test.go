@@ -3,6 +3,7 @@ package docs
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -16,9 +17,9 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 )
 
 // runner runs snippets. Each shell snippet gets an empty working folder. `go run PKG` runs the package
@@ -81,9 +82,9 @@ go() {
 }
 `
 
-func (r runner) command(t *testing.T, folder, script string, env ...string) *exec.Cmd {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "sh", "-c", prelude+script)
+func (r runner) command(ctx context.Context, folder, script string, env ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "sh", "-c", prelude+script)
+	cmd.WaitDelay = 10 * time.Second // what the shell started may have its output
 	cmd.Dir = folder
 	cmd.Env = append(os.Environ(), "BIN="+r.bin, "LEASEHOLD_LISTEN=127.0.0.1:0", "LEASEHOLD_SHUTDOWN_LINGER=1ms")
 	cmd.Env = append(cmd.Env, env...)
@@ -92,6 +93,8 @@ func (r runner) command(t *testing.T, folder, script string, env ...string) *exe
 
 func (r runner) shell(t *testing.T, s snippet) {
 	switch {
+	case s.marker == terminalsMarker, s.marker == fourthMarker:
+		require.Equal(t, "README.md", s.file, "TestThreeTerminals runs those of the README")
 	case strings.HasPrefix(s.marker, "test: long running"):
 		r.longRunning(t, strings.Split(strings.TrimSpace(s.text), "\n"))
 	case strings.HasPrefix(s.marker, "test: the first is started"):
@@ -125,6 +128,11 @@ func (r runner) shell(t *testing.T, s snippet) {
 // anything within a line.
 func (r runner) run(t *testing.T, folder, script string, env ...string) {
 	t.Helper()
+	r.runWithin(t.Context(), t, folder, script, env...)
+}
+
+func (r runner) runWithin(ctx context.Context, t *testing.T, folder, script string, env ...string) {
+	t.Helper()
 	var want []string
 	for line := range strings.Lines(script) {
 		if text, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "#> "); ok {
@@ -132,7 +140,7 @@ func (r runner) run(t *testing.T, folder, script string, env ...string) {
 		}
 	}
 	var errs bytes.Buffer
-	cmd := r.command(t, folder, script, env...)
+	cmd := r.command(ctx, folder, script, env...)
 	cmd.Stderr = &errs
 	out, err := cmd.Output()
 	require.NoError(t, err, "%s\n%s", out, errs.String())
@@ -169,27 +177,43 @@ func (r runner) longRunning(t *testing.T, lines []string) {
 
 // process is a node that was started by a snippet.
 type process struct {
+	line    string
 	cmd     *exec.Cmd
+	out     io.Reader
 	address string
 	errs    *bytes.Buffer
 }
 
+// start starts a node and waits until it listens.
 func (r runner) start(t *testing.T, folder, line string) *process {
 	t.Helper()
-	p := &process{cmd: r.command(t, folder, line, "EXEC=exec"), errs: &bytes.Buffer{}}
+	p := r.launch(t.Context(), t, folder, line)
+	p.listening(t)
+	return p
+}
+
+// launch starts a node and waits for nothing. It ends with ctx, if not before.
+func (r runner) launch(ctx context.Context, t *testing.T, folder, line string) *process {
+	t.Helper()
+	p := &process{line: line, cmd: r.command(ctx, folder, line, "EXEC=exec"), errs: &bytes.Buffer{}}
 	p.cmd.Stderr = p.errs
-	out, err := p.cmd.StdoutPipe()
+	var err error
+	p.out, err = p.cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, p.cmd.Start())
-	said, err := bufio.NewReader(out).ReadString('\n')
+	return p
+}
+
+func (p *process) listening(t *testing.T) {
+	t.Helper()
+	said, err := bufio.NewReader(p.out).ReadString('\n')
 	if err != nil {
 		_ = p.cmd.Wait()
-		require.NoError(t, err, "%s: %s", line, p.errs)
+		require.NoError(t, err, "%s: %s", p.line, p.errs)
 	}
 	var ok bool
 	p.address, ok = strings.CutPrefix(strings.TrimSpace(said), "listening ")
 	require.True(t, ok, said)
-	return p
 }
 
 func (p *process) stop(t *testing.T) {
@@ -246,80 +270,4 @@ func _(ctx context.Context, tenant *actors.Tenant) {
 	cmd.Dir = r.repo
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
-}
-
-// curlEnv makes the test binary a small curl, for machines that have none.
-const curlEnv = "LEASEHOLD_DOCS_CURL"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(curlEnv) != "" {
-		if err := curl(os.Args[1:]); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	os.Exit(func() int {
-		var err error
-		if binFolder, err = os.MkdirTemp("", "leasehold-docs-"); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer func() { _ = os.RemoveAll(binFolder) }()
-		code := m.Run()
-		http.DefaultClient.CloseIdleConnections()
-		if err := goleak.Find(); err != nil && code == 0 {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-		return code
-	}())
-}
-
-// curls returns folders with a program named curl: ours, and the real one if there is one.
-func curls(t *testing.T) []string {
-	t.Helper()
-	folder := t.TempDir()
-	self, err := os.Executable()
-	require.NoError(t, err)
-	script := fmt.Sprintf("#!/bin/sh\nGORACE=atexit_sleep_ms=0 %s=1 exec '%s' \"$@\"\n", curlEnv, self)
-	require.NoError(t, os.WriteFile(filepath.Join(folder, "curl"), []byte(script), 0o700))
-	folders := []string{folder}
-	if real, err := exec.LookPath("curl"); err == nil {
-		folders = append(folders, filepath.Dir(real))
-	}
-	return folders
-}
-
-// curl knows what the documents use: -s, --json BODY and a URL.
-func curl(args []string) error {
-	var url, body string
-	for len(args) > 0 {
-		switch arg := args[0]; {
-		case arg == "-s":
-		case arg == "--json" && len(args) > 1:
-			body, args = args[1], args[1:]
-		case strings.HasPrefix(arg, "http://") && url == "":
-			url = arg
-		default:
-			return fmt.Errorf("curl: %q is not known here", arg)
-		}
-		args = args[1:]
-	}
-	method := http.MethodGet
-	if body != "" {
-		method = http.MethodPost
-	}
-	req, err := http.NewRequest(method, url, strings.NewReader(body))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	_, err = io.Copy(os.Stdout, resp.Body)
-	return err
 }
