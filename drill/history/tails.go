@@ -19,6 +19,8 @@ type Tail struct {
 	Granted, Next time.Time
 	// Fenced is when the owner's fence closed by itself, and was not opened again; zero: that is not known.
 	Fenced time.Time
+	// Closed is when the owner's actor ended; zero: that is not known.
+	Closed time.Time
 	// Released says that the lease store has taken the lease back from its owner.
 	Released bool
 	// Writes are the acknowledged writes, in the order of their seq.
@@ -56,6 +58,8 @@ func (v *view) tail(epoch, next uint64) Tail {
 		case l.Epoch != epoch || l.Owner != mine.Owner:
 		case l.Kind == messages.LifecycleFenced && l.Reason == messages.ReasonExpiredLocally:
 			t.Fenced = l.At
+		case l.Kind == messages.LifecycleClosed:
+			t.Closed = l.At
 		case l.Kind == messages.LifecycleResumed:
 			t.Fenced = time.Time{}
 		}

@@ -20,6 +20,10 @@ func TestTailsAreWhatTheNextEpochDidNotBeginWith(t *testing.T) {
 	tails[0].Writes = nil
 	require.Equal(t, Tail{Key: key, Epoch: 2, Owner: "b#1", Granted: at(10), Next: at(30), Fenced: at(20)}, tails[0])
 
+	closed := sound(t)
+	closed.Lifecycle = append(closed.Lifecycle, messages.Lifecycle{Kind: messages.LifecycleClosed, Key: key, Owner: "b#1", Epoch: 2, At: at(25)})
+	require.Equal(t, at(25), closed.Tails()[0].Closed)
+
 	resumed := sound(t)
 	open := fenced
 	open.Kind, open.Reason, open.At = messages.LifecycleResumed, "", at(22)

@@ -31,7 +31,8 @@ func (w *world) engineOutage(ctx context.Context, leasesOnly bool, d time.Durati
 // checkTails counts the acknowledged writes that outages cost, and judges those that they may not: after
 // an outage in which no process crashed or was stopped, and nobody else took over before the last snapshot
 // could land, nothing acknowledged is missing. That is so whenever the owner's fence closed by itself before
-// the next grant, while its own way to the durable store was clear.
+// the next grant, and its own way to the durable store had been clear for a while by then, or by when it gave
+// up.
 func (w *world) checkTails() {
 	for _, tail := range w.history.Tails() {
 		l := w.lives[tail.Owner]
@@ -39,10 +40,14 @@ func (w *world) checkTails() {
 			continue
 		}
 		w.count(func(s *Stats) { s.Away += len(tail.Writes) })
+		end := tail.Next
+		if !tail.Closed.IsZero() && tail.Closed.Before(end) {
+			end = tail.Closed
+		}
 		switch {
 		case tail.Fenced.IsZero() || !tail.Fenced.Before(tail.Next):
 		case w.ordered(tail, history.OrderForget): // as long as that drains, there is no last snapshot
-		case l.durable.clear(tail.Fenced, tail.Next):
+		case l.durable.clear(end.Add(-settling), end):
 			w.fail("H2", tail.Key, "%d writes that epoch %d acknowledged are missing after an outage, from seq %d on: %s was fenced at %v, epoch granted next at %v, and the durable store was there",
 				len(tail.Writes), tail.Epoch, tail.Writes[0].Seq, tail.Owner, tail.Fenced.Sub(w.begun), tail.Next.Sub(w.begun))
 		}
@@ -75,16 +80,16 @@ func (w *world) struck(l *life, tail history.Tail) bool {
 	return false
 }
 
-// settling is how long a snapshot that met trouble may wait for its next try.
+// settling is how long a snapshot that met trouble may take until its next try: a request that is not
+// answered, and the pause after it.
 const settling = 2 * storeTimeout
 
-// clear reports whether every request of the link was answered at once, from so long before that no earlier
-// one can be in the way.
+// clear reports whether every request of the link was answered at once between two instants.
 func (l *link) clear(from, to time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, s := range l.trouble {
-		if s.meets(from.Add(-settling), to) {
+		if s.meets(from, to) {
 			return false
 		}
 	}
