@@ -87,7 +87,7 @@ func Join(ctx context.Context, cfg Config) (*Member, error) {
 		return nil, err
 	}
 	if err := m.subscribe(ctx); err != nil {
-		m.unsubscribe()
+		m.deafen(m.subs.any, m.subs.own, m.subs.moves, m.subs.members)
 		m.metrics.close()
 		return nil, err
 	}
@@ -127,10 +127,29 @@ func (m *Member) subscribe(ctx context.Context) (err error) {
 	return nil
 }
 
-func (m *Member) unsubscribe() {
-	for _, s := range []*natsgo.Subscription{m.subs.any, m.subs.own, m.subs.moves, m.subs.members} {
-		if s != nil {
-			_ = s.Unsubscribe() // the connection may be gone
+// drainTimeout bounds the wait for messages that have arrived already.
+const drainTimeout = 2 * time.Second
+
+// deafen ends subscriptions: nothing new arrives, and what has arrived is handled before it returns, unless that
+// takes too long. A subscription that was ended before, or whose connection is gone, has nothing left.
+func (m *Member) deafen(subs ...*natsgo.Subscription) {
+	timeout := time.NewTimer(drainTimeout)
+	defer timeout.Stop()
+	var all []<-chan natsgo.SubStatus
+	for _, s := range subs {
+		if s == nil || !s.IsValid() {
+			continue
+		}
+		closed := s.StatusChanged(natsgo.SubscriptionClosed)
+		if s.Drain() == nil {
+			all = append(all, closed)
+		}
+	}
+	for _, closed := range all {
+		select {
+		case <-closed:
+		case <-timeout.C:
+			return
 		}
 	}
 }
@@ -265,7 +284,7 @@ func (m *Member) Leave(ctx context.Context) error {
 	if m.asked.CompareAndSwap(false, true) {
 		m.setState(StateLeaving)
 		m.unsettle()
-		_ = m.subs.any.Unsubscribe() // others are asked first from now on; nothing depends on it
+		m.deafen(m.subs.any) // others say from now on who should be asked
 		_ = m.say(beat{Info: m.info()})
 		m.leaveErr = m.moveAll(ctx)
 		close(m.left)
@@ -284,9 +303,7 @@ func (m *Member) Leave(ctx context.Context) error {
 func (m *Member) Depart(ctx context.Context) error {
 	m.setState(stateGone)
 	_ = m.say(beat{Info: m.info()}) // again with every heartbeat
-	for _, s := range []*natsgo.Subscription{m.subs.any, m.subs.own, m.subs.moves} {
-		_ = s.Unsubscribe()
-	}
+	m.deafen(m.subs.any, m.subs.own, m.subs.moves)
 	for {
 		waiting := slices.ContainsFunc(m.Members(), func(i Info) bool { return i.Owner != m.self && i.State == StateLeaving })
 		if !waiting {
@@ -305,7 +322,7 @@ func (m *Member) Close() error {
 	m.closing.Do(func() {
 		m.setState(stateGone)
 		_ = m.say(beat{Info: m.info()})
-		m.unsubscribe()
+		m.deafen(m.subs.any, m.subs.own, m.subs.moves, m.subs.members)
 		m.arrivals.endAll()
 		m.work.wait()
 		m.end()

@@ -173,7 +173,9 @@ func TestWhoDepartsWaitsForThoseWhoStillLeave(t *testing.T) {
 	c := f.join("c")
 	f.see(2, b, c)
 	require.NoError(t, b.Leave(ctx))
-	require.Eventually(t, func() bool { return c.Members()[0].State == cluster.StateLeaving || c.Members()[1].State == cluster.StateLeaving }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool {
+		return c.Members()[0].State == cluster.StateLeaving || c.Members()[1].State == cluster.StateLeaving
+	}, 5*time.Second, time.Millisecond)
 	require.NoError(t, c.Leave(ctx))
 	departed := make(chan error, 1)
 	go func() { departed <- c.Depart(ctx) }()

@@ -51,8 +51,7 @@ type load struct {
 }
 
 func newLoad(c *client.Client, keys []messages.Key, rate int) *load {
-	return &load{client: c, keys: keys, rate: rate, stop: make(chan struct{}), seen: make([]messages.Seen, len(keys)),
-		owners: make([]string, len(keys)), next: make([]int, len(keys)), under: make(map[string]time.Time)}
+	return &load{client: c, keys: keys, rate: rate, stop: make(chan struct{}), seen: make([]messages.Seen, len(keys)), next: make([]int, len(keys)), under: make(map[string]time.Time)}
 }
 
 // start begins to append.
@@ -123,7 +122,6 @@ func (l *load) append(tenant int) asked {
 		l.all = append(l.all, a)
 		if a.code == "" && l.seen[tenant].Before(reply.Seen()) {
 			l.seen[tenant] = reply.Seen()
-			l.owners[tenant] = a.owner
 		}
 		l.mu.Unlock()
 		return a
@@ -147,20 +145,6 @@ func (l *load) warm(ctx context.Context, atATime int) error {
 		}
 	}
 	return nil
-}
-
-// of returns the tenants whose newest owner is a node's, and the others.
-func (l *load) of(name string) (its, others []int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for i, owner := range l.owners {
-		if messages.OwnerNode(owner) == name {
-			its = append(its, i)
-		} else {
-			others = append(others, i)
-		}
-	}
-	return its, others
 }
 
 // during returns what was sent from a moment on, and before another one, of some tenants (nil: all), in the order

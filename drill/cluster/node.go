@@ -3,6 +3,7 @@ package cluster
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -100,6 +101,25 @@ func (n *node) await(ctx context.Context, path string) error {
 			return fmt.Errorf("node %s, %s: %w", n.name, path, ctx.Err())
 		}
 	}
+}
+
+// get reads a document from the node's API.
+func (n *node) get(ctx context.Context, path string, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, n.address+path, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", r.URL, answer.Status)
+	}
+	return json.NewDecoder(answer.Body).Decode(into)
 }
 
 func (n *node) life() *life { return &n.lives[len(n.lives)-1] }

@@ -2,9 +2,7 @@ package cluster
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"slices"
 	"time"
 
@@ -97,14 +95,17 @@ func (d *drill) leave(ctx context.Context, _ *Figure) error {
 // kill kills a node, and starts it again when its tenants are served elsewhere.
 func (d *drill) kill(ctx context.Context, f *Figure) error {
 	n := d.nodes[0]
-	its, others := d.load.of(n.name)
+	its, others, err := d.tenantsOf(ctx, n)
+	if err != nil {
+		return err
+	}
 	if err := n.kill(); err != nil {
 		return err
 	}
 	killed := time.Now()
 	d.crashed(n.name, killed)
 	probes := d.load.probe(its)
-	d.elsewhere(f, n.name, killed, probes)
+	d.elsewhere(f, n.name, probes, d.opts.TTL+afterLease)
 	d.unhurt(f, killed, time.Now(), others)
 	if err := n.start(ctx); err != nil {
 		return err
@@ -115,7 +116,10 @@ func (d *drill) kill(ctx context.Context, f *Figure) error {
 // freeze lets a node stand still.
 func (d *drill) freeze(ctx context.Context, f *Figure) error {
 	n := d.nodes[1]
-	its, others := d.load.of(n.name)
+	its, others, err := d.tenantsOf(ctx, n)
+	if err != nil {
+		return err
+	}
 	if err := n.freeze(); err != nil {
 		return err
 	}
@@ -124,7 +128,7 @@ func (d *drill) freeze(ctx context.Context, f *Figure) error {
 	thaw := time.NewTimer(d.opts.Frozen)
 	defer thaw.Stop()
 	probes := d.load.probe(its)
-	d.elsewhere(f, n.name, frozen, probes)
+	d.elsewhere(f, n.name, probes, d.opts.Frozen)
 	select {
 	case <-thaw.C:
 	case <-ctx.Done():
@@ -197,7 +201,7 @@ func (d *drill) engineDown(ctx context.Context, f *Figure) error {
 
 // elsewhere checks, at the end of the run, when the tenants of a dead node were acknowledged by another: the probes
 // were under way all the time.
-func (d *drill) elsewhere(f *Figure, name string, since time.Time, probes []asked) {
+func (d *drill) elsewhere(f *Figure, name string, probes []asked, most time.Duration) {
 	step := f.Name
 	for _, a := range probes {
 		if a.err == nil && messages.OwnerNode(a.owner) == name {
@@ -214,7 +218,7 @@ func (d *drill) elsewhere(f *Figure, name string, since time.Time, probes []aske
 			last := end.trails.lastRenewal(d.keys[a.tenant], a.epoch-1)
 			took := a.done.Sub(last)
 			longest = max(longest, took)
-			if took > d.opts.TTL+afterLease {
+			if took > most {
 				f.break_("tenant %d was acknowledged elsewhere %v after its last renewal", a.tenant, took.Round(time.Millisecond))
 			}
 		}
@@ -238,6 +242,31 @@ func (d *drill) unhurt(f *Figure, from, to time.Time, others []int) {
 	}
 }
 
+// tenantsOf asks a node which tenants it serves, and returns the others too.
+func (d *drill) tenantsOf(ctx context.Context, n *node) (its, others []int, err error) {
+	var list struct {
+		Tenants []struct {
+			Key   messages.Key `json:"key"`
+			State string       `json:"state"`
+		} `json:"tenants"`
+	}
+	if err := n.get(ctx, "/v1/tenants", &list); err != nil {
+		return nil, nil, err
+	}
+	served := make(map[messages.Key]bool)
+	for _, t := range list.Tenants {
+		served[t.Key] = true
+	}
+	for i, key := range d.keys {
+		if served[key] {
+			its = append(its, i)
+		} else {
+			others = append(others, i)
+		}
+	}
+	return its, others, nil
+}
+
 // view is what a node says of the members.
 type view struct {
 	Members []struct {
@@ -249,21 +278,7 @@ type view struct {
 }
 
 func (d *drill) view(ctx context.Context, n *node) (v view, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, n.address+"/v1/members", nil)
-	if err != nil {
-		return v, err
-	}
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return v, err
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return v, fmt.Errorf("%s: %s", r.URL, answer.Status)
-	}
-	return v, json.NewDecoder(answer.Body).Decode(&v)
+	return v, n.get(ctx, "/v1/members", &v)
 }
 
 // until waits for something that no event tells of.
