@@ -40,11 +40,16 @@ func (d *drill) judge(ctx context.Context, v *Verdict) error {
 		return err
 	}
 	v.Checks = append(v.Checks, d.events(ledgers, end.trails))
-	var stopped []error
+	// All at once: of nodes with NATS inside, the last two need each other for their handoffs.
+	stopped := make(chan error, len(d.nodes))
 	for _, n := range d.nodes {
-		stopped = append(stopped, n.stop(ctx))
+		go func() { stopped <- n.stop(ctx) }()
 	}
-	if err := errors.Join(stopped...); err != nil {
+	var failed []error
+	for range d.nodes {
+		failed = append(failed, <-stopped)
+	}
+	if err := errors.Join(failed...); err != nil {
 		return err
 	}
 	if end.windows, err = windows(append(d.nodes, d.former...)); err != nil {
