@@ -87,7 +87,7 @@ var contract = []section{
 	}},
 	{"T, G, H, L. The open tenant", []line{
 		{"T1", "concurrent opens share one actor and one acquisition"},
-		{"T2", "held elsewhere: owner and epoch named, nothing created"},
+		{"T2", "held elsewhere: owner and epoch named, nothing created; in a cluster, routed to the owner"},
 		{"T3", "bad ids"},
 		{"T4", "two tenants share nothing"},
 		{"G1", "every way into the ledger fails while the lease is not provably held"},

@@ -162,22 +162,43 @@ func TestOperations_NamesEverySettingAndMetric(t *testing.T) {
 		require.Contains(t, doc, "`"+name+"`", "a setting")
 	}
 	r := newRunner(t)
-	node := r.start(t, t.TempDir(), "go run ./cmd/node run")
-	defer node.stop(t)
-	post(t, node.address+"/v1/orgs/acme/tenants/"+string(exampleKey.Tenant)+"/events", `{"kind":"a"}`)
-	resp, err := http.Get(node.address + "/metrics")
-	require.NoError(t, err)
-	defer func() { _ = resp.Body.Close() }()
-	text, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
 	shown := map[string]bool{}
-	for _, m := range regexp.MustCompile(`(?m)^# TYPE (leasehold_\w+) `).FindAllStringSubmatch(string(text), -1) {
-		shown[m[1]] = true
-		require.Contains(t, doc, "`"+m[1], "a metric")
+	for _, name := range memberMetrics(t, r) {
+		shown[name] = true
+		require.Contains(t, doc, "`"+name, "a metric")
 	}
 	for _, m := range regexp.MustCompile("`(leasehold_\\w+)").FindAllStringSubmatch(doc, -1) {
 		require.Contains(t, shown, m[1], "no node shows this metric")
 	}
+}
+
+// memberMetrics returns the names of all metrics that a member of a cluster shows which has served tenants, and
+// handed some of them to another member.
+func memberMetrics(t *testing.T, r runner) (names []string) {
+	t.Helper()
+	nats := freeAddress(t, nil)
+	first := r.start(t, t.TempDir(), "go run ./cmd/node run --node-name a --heartbeat 50ms --nats-embedded --nats-listen "+nats)
+	defer first.stop(t)
+	for i := range 16 { // of which a second node should have about half
+		post(t, fmt.Sprintf("%s/v1/orgs/acme/tenants/t-%032x/events", first.address, i), `{"kind":"a"}`)
+	}
+	second := r.start(t, t.TempDir(), "go run ./cmd/node run --node-name b --heartbeat 50ms --nats nats://"+nats+"?sync=always")
+	defer second.stop(t)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for !slices.Contains(names, "leasehold_moves_total") {
+		require.NoError(t, ctx.Err(), "no tenant has moved: %v", names)
+		resp, err := http.Get(first.address + "/metrics")
+		require.NoError(t, err)
+		text, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		names = nil
+		for _, m := range regexp.MustCompile(`(?m)^# TYPE (leasehold_\w+) `).FindAllStringSubmatch(string(text), -1) {
+			names = append(names, m[1])
+		}
+	}
+	return names
 }
 
 // Decision records are numbered without a gap and have their three parts.
