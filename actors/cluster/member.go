@@ -173,6 +173,11 @@ func (m *Member) suggest(r *roster, key messages.Key, avoid []string) string {
 	return r.suggest(key, avoid, without)
 }
 
+// shunned is roster.shunned with the patience of two heartbeats.
+func (m *Member) shunned(r *roster, owner string, avoid []string) bool {
+	return r.shunned(owner, avoid, m.cfg.Now().Add(-2*m.cfg.HeartbeatEvery))
+}
+
 // beat is a heartbeat. Ask asks the others for theirs at once.
 type beat struct {
 	Info
@@ -229,7 +234,7 @@ func (m *Member) membership() {
 			return
 		}
 		all := v.members(m.info())
-		m.roster.Store(&roster{self: m.self, all: all})
+		m.roster.Store(&roster{self: m.self, all: all, heard: v.heardAt()})
 		m.metrics.members.Set(float64(len(all)))
 		if changed {
 			names := make([]string, len(all))

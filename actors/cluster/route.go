@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"slices"
 
 	"github.com/leasehold/leasehold/messages"
 )
@@ -40,7 +39,7 @@ func (m *Member) locate(ctx context.Context, req *messages.Request) (owner strin
 	}
 	// Also when the lease has ended: after an outage of the lease store the last owner's local file may hold more
 	// than the durable copy, and it knows how to save it.
-	if known && r.live(lease.Owner) && !slices.Contains(req.Avoid, lease.Owner) && !(lease.Owner == m.self && m.Leaving()) {
+	if known && r.live(lease.Owner) && !m.shunned(r, lease.Owner, req.Avoid) && !(lease.Owner == m.self && m.Leaving()) {
 		return lease.Owner, lease.Epoch, nil
 	}
 	if to := m.suggest(r, key, req.Avoid); to != "" {
@@ -52,7 +51,7 @@ func (m *Member) locate(ctx context.Context, req *messages.Request) (owner strin
 // departed returns the member that a tenant was handed to a while ago, or is being handed to: it lets
 // requests wait. While the tenant's actor here comes to its end, asking it would make it begin again.
 func (m *Member) departed(r *roster, req *messages.Request) string {
-	if next := m.departures.to(req.Key); next != "" && r.live(next) && !slices.Contains(req.Avoid, next) {
+	if next := m.departures.to(req.Key); next != "" && r.live(next) && !m.shunned(r, next, req.Avoid) {
 		return next
 	}
 	return ""
@@ -117,7 +116,7 @@ func (m *Member) local(ctx context.Context, req *messages.Request) *messages.Rep
 	}
 	r := m.roster.Load()
 	switch {
-	case e.Code == messages.CodeHeld && e.Owner != m.self && r.live(e.Owner) && !slices.Contains(req.Avoid, e.Owner):
+	case e.Code == messages.CodeHeld && e.Owner != m.self && r.live(e.Owner) && !m.shunned(r, e.Owner, req.Avoid):
 		return m.elsewhere(req.Key, e.Owner, e.Epoch)
 	case e.Code == messages.CodeDraining && e.Owner == "" && m.Leaving():
 		// The node itself is on its way out.

@@ -88,10 +88,30 @@ func (v *view) members(self Info) []Info {
 	return out
 }
 
+// heardAt returns when each of the others was heard last.
+func (v *view) heardAt() map[string]time.Time {
+	out := make(map[string]time.Time, len(v.others))
+	for owner, h := range v.others {
+		out[owner] = h.at
+	}
+	return out
+}
+
 // roster is an immutable copy of a view that requests look at.
 type roster struct {
-	self string
-	all  []Info
+	self  string
+	all   []Info
+	heard map[string]time.Time // by owner; without this member
+}
+
+// shunned reports whether an owner should be passed over because a client got no answer from it. A member that was
+// heard since a moment ago is alive, whatever the client has met: it is slow, or waits for a store, and if it was the
+// last owner of a tenant it may have something to save before anybody else takes over.
+func (r *roster) shunned(owner string, avoid []string, since time.Time) bool {
+	if !slices.Contains(avoid, owner) || owner == r.self {
+		return false
+	}
+	return r.heard[owner].Before(since)
 }
 
 // live reports whether an owner is a member, also one that leaves.

@@ -124,3 +124,13 @@ func TestWhoLeavesOrWasAvoidedIsNotSuggested(t *testing.T) {
 	require.Empty(t, r.suggest(key, nil, ""))
 	require.True(t, r.live(first), "it is still asked for what it serves")
 }
+
+func TestAClientsDoubtDoesNotCountAgainstAMemberThatIsHeard(t *testing.T) {
+	a, b := member("a", 1), member("b", 1)
+	r := &roster{self: b.Owner, all: []Info{a, b}, heard: map[string]time.Time{a.Owner: epoch}}
+	require.False(t, r.shunned(a.Owner, nil, epoch.Add(time.Hour)), "nobody doubts it")
+	require.False(t, r.shunned(a.Owner, []string{a.Owner}, epoch))
+	require.True(t, r.shunned(a.Owner, []string{a.Owner}, epoch.Add(1)))
+	require.False(t, r.shunned(b.Owner, []string{b.Owner}, epoch.Add(time.Hour)), "this member knows that it lives")
+	require.True(t, r.shunned("nobody", []string{"nobody"}, epoch))
+}
