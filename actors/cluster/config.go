@@ -40,6 +40,9 @@ type Config struct {
 	// MoveTimeout bounds one move, final snapshot included (default 10 s), and how long the next
 	// owner keeps requests waiting for it.
 	MoveTimeout time.Duration
+	// LookupTimeout bounds a look at the lease store for the owner of a tenant; default 200 ms. After it the request is
+	// sent to the member that is most likely to be it.
+	LookupTimeout time.Duration
 	// MaxRequests bounds the requests from other processes that are in flight here, waiting ones included; beyond
 	// it they are refused as overloaded at once; default 10,000.
 	MaxRequests int
@@ -55,7 +58,8 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	for v, d := range map[*time.Duration]time.Duration{&c.HeartbeatEvery: 500 * time.Millisecond, &c.RebalanceEvery: 30 * time.Second, &c.MoveTimeout: 10 * time.Second} {
+	for v, d := range map[*time.Duration]time.Duration{&c.HeartbeatEvery: 500 * time.Millisecond, &c.RebalanceEvery: 30 * time.Second, &c.MoveTimeout: 10 * time.Second,
+		&c.LookupTimeout: 200 * time.Millisecond} {
 		if *v == 0 {
 			*v = d
 		}
@@ -99,7 +103,7 @@ func (c Config) Validate() error {
 		errs = append(errs, err)
 	}
 	for name, d := range map[string]time.Duration{"heartbeat": c.HeartbeatEvery, "settle time": c.SettleAfter,
-		"rebalance interval": c.RebalanceEvery, "move timeout": c.MoveTimeout} {
+		"rebalance interval": c.RebalanceEvery, "move timeout": c.MoveTimeout, "lookup timeout": c.LookupTimeout} {
 		if d <= 0 {
 			fail("%s must be positive, is %v", name, d)
 		}

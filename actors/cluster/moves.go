@@ -60,7 +60,7 @@ func (m *Member) heardMove(msg *natsgo.Msg) {
 	if !answerable(msg) {
 		return
 	}
-	data, err := json.Marshal(answer)
+	data, err := messages.EncodeWire(answer)
 	if err == nil {
 		err = msg.Respond(data)
 	}
@@ -85,7 +85,7 @@ func (m *Member) send(ctx context.Context, to, kind string, key messages.Key) er
 	if deadline, ok := ctx.Deadline(); ok {
 		left = min(left, time.Until(deadline))
 	}
-	data, err := json.Marshal(move{Kind: kind, Key: key, From: m.self, MostMS: left.Milliseconds()})
+	data, err := messages.EncodeWire(move{Kind: kind, Key: key, From: m.self, MostMS: left.Milliseconds()})
 	if err != nil {
 		return err
 	}

@@ -33,9 +33,16 @@ func (m *Member) locate(ctx context.Context, req *messages.Request) (owner strin
 	if m.node.Has(key) || m.arrivals.waiting(key) != nil {
 		return m.self, 0, nil
 	}
-	lease, known, err := m.node.Lease(ctx, key)
+	// A lease store that is slow for a moment, while its servers elect a leader, must not keep anybody from a tenant that
+	// is served all the time: whoever answered last is tried, or whoever should have it.
+	looking, cancel := context.WithTimeout(ctx, m.cfg.LookupTimeout)
+	defer cancel()
+	lease, known, err := m.node.Lease(looking, key)
 	if err != nil {
-		return "", 0, err // of a read: nothing was done
+		if last := m.client.Owner(key); last != "" && r.live(last) && !m.shunned(r, last, req.Avoid) {
+			return last, 0, nil
+		}
+		known = false
 	}
 	// Also when the lease has ended: after an outage of the lease store the last owner's local file may hold more
 	// than the durable copy, and it knows how to save it.
@@ -45,7 +52,7 @@ func (m *Member) locate(ctx context.Context, req *messages.Request) (owner strin
 	if to := m.suggest(r, key, req.Avoid); to != "" {
 		return to, 0, nil
 	}
-	return m.self, 0, nil
+	return m.self, 0, err
 }
 
 // departed returns the member that a tenant was handed to a while ago, or is being handed to: it lets

@@ -67,7 +67,7 @@ func (m *Member) serve(data []byte, req *messages.Request, direct bool) (reply *
 func (m *Member) reply(msg *natsgo.Msg, req *messages.Request, reply *messages.Reply) {
 	limit := int(m.conn.MaxPayload())
 	for {
-		data, err := json.Marshal(reply)
+		data, err := messages.EncodeWire(reply)
 		switch {
 		case err != nil:
 			reply = m.tooMuch(req, reply, &messages.Error{Code: messages.CodeInternal, Message: "the answer cannot be written as JSON"})

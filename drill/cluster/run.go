@@ -68,7 +68,7 @@ func Run(ctx context.Context, opts Options) (v Verdict, err error) {
 	if err != nil {
 		return v, err
 	}
-	app, err := client.New(nats, client.Config{AttemptTimeout: opts.TTL / 2})
+	app, err := client.New(nats, client.Config{AttemptTimeout: min(opts.TTL/2, 1500*time.Millisecond)})
 	if err != nil {
 		return v, err
 	}
