@@ -99,17 +99,25 @@ func (m *Member) answer(ctx context.Context, req *messages.Request) *messages.Re
 
 // redirect says who should be asked for a tenant that is not open here; nil: this member may open it.
 func (m *Member) redirect(ctx context.Context, req *messages.Request) *messages.Reply {
-	if req.Opens() && !m.Leaving() {
+	if !req.Opens() {
+		lease, known, err := m.node.Lease(ctx, req.Key)
+		switch r := m.roster.Load(); {
+		case err != nil:
+			return m.refuse(err) // of a read: nothing was done
+		case known && lease.Owner != m.self && r.live(lease.Owner):
+			return m.elsewhere(req.Key, lease.Owner, lease.Epoch)
+		}
+		return m.refuse(&messages.Error{Code: messages.CodeNotFound, Key: req.Key.String(), Message: "the tenant is not open on any member"})
+	}
+	if !m.Leaving() {
 		return nil // the lease store says whether it is right
 	}
 	owner, epoch, err := m.locate(ctx, req)
 	switch {
 	case err != nil:
 		return m.refuse(err)
-	case owner != m.self && (req.Opens() || epoch > 0):
+	case owner != m.self:
 		return m.elsewhere(req.Key, owner, epoch)
-	case !req.Opens():
-		return m.refuse(&messages.Error{Code: messages.CodeNotFound, Key: req.Key.String(), Message: "the tenant is not open on any member"})
 	}
 	return nil
 }
