@@ -28,7 +28,7 @@ var (
 // documents are the files whose snippets are checked.
 func documents() ([]string, error) {
 	files := []string{"README.md", "CHANGELOG.md"}
-	for _, pattern := range []string{"docs/*.md", "docs/decisions/*.md", "examples/*/README.md"} {
+	for _, pattern := range []string{"docs/*.md", "docs/decisions/*.md", "examples/*/README.md", "examples/*/*/README.md"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil || len(found) == 0 {
 			return nil, fmt.Errorf("no documents %s: %w", pattern, err)
