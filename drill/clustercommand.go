@@ -7,6 +7,9 @@ import (
 	"os"
 	"time"
 
+	"github.com/leasehold/leasehold/cmd/node/cli"
+	"github.com/leasehold/leasehold/cmd/node/daemon/embedded"
+	"github.com/leasehold/leasehold/cmd/node/storeurl/engines"
 	"github.com/leasehold/leasehold/drill/cluster"
 	"github.com/leasehold/leasehold/drill/engine"
 )
@@ -69,4 +72,9 @@ func (c *clusterCommand) Run(ctx context.Context, to *console) (err error) {
 		return errBroken
 	}
 	return nil
+}
+
+// asNode is a node of a cluster drill: cmd/node, in this program.
+func asNode(args []string) int {
+	return cli.Program{Schemes: engines.Schemes(), Cluster: embedded.NATS{}}.Main(args)
 }

@@ -14,9 +14,6 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/leasehold/leasehold/cmd/node/cli"
-	"github.com/leasehold/leasehold/cmd/node/daemon/embedded"
-	"github.com/leasehold/leasehold/cmd/node/storeurl/engines"
 	"github.com/leasehold/leasehold/drill/cluster"
 	"github.com/leasehold/leasehold/drill/engine"
 	"github.com/leasehold/leasehold/drill/replica"
@@ -52,10 +49,10 @@ func main() {
 	// A second signal ends the process at once; the replicas end with it.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
-	signal.Ignore(syscall.SIGPIPE)                // a pager that was closed must not leave a folder behind
-	if len(os.Args) > 1 && os.Args[1] == "node" { // a node of a cluster drill is cmd/node
+	signal.Ignore(syscall.SIGPIPE) // a pager that was closed must not leave a folder behind
+	if len(os.Args) > 1 && os.Args[1] == "node" {
 		stop()
-		os.Exit(cli.Program{Schemes: engines.Schemes(), Cluster: embedded.NATS{}}.Main(os.Args[2:]))
+		os.Exit(asNode(os.Args[2:]))
 	}
 	if len(os.Args) > 1 && (os.Args[1] == "replica" || os.Args[1] == "server") {
 		stop() // a replica handles SIGTERM itself; a server ends with its drill

@@ -24,6 +24,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && (os.Args[1] == "replica" || os.Args[1] == "server" || os.Args[1] == "run") {
 		os.Exit(execute(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 	}
+	if len(os.Args) > 1 && os.Args[1] == "node" {
+		os.Exit(asNode(os.Args[2:]))
+	}
 	goleak.VerifyTestMain(m)
 }
 

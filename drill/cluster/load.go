@@ -179,7 +179,7 @@ func (l *load) settle(before time.Time) {
 }
 
 // through appends one event over a node's HTTP API.
-func (l *load) through(ctx context.Context, address string, tenant int) asked {
+func (l *load) through(ctx context.Context, api *http.Client, address string, tenant int) asked {
 	l.mu.Lock()
 	n := l.next[tenant]
 	l.next[tenant]++
@@ -194,7 +194,7 @@ func (l *load) through(ctx context.Context, address string, tenant int) asked {
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Leasehold-Timeout", "1s")
-	answer, err := http.DefaultClient.Do(r)
+	answer, err := api.Do(r)
 	a.done = time.Now()
 	if err != nil {
 		a.err = err

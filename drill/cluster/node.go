@@ -21,6 +21,7 @@ import (
 type node struct {
 	name   string
 	argv   []string
+	http   *http.Client
 	logs   string
 	starts int
 
@@ -87,7 +88,7 @@ func (n *node) await(ctx context.Context, path string) error {
 		if err != nil {
 			return err
 		}
-		if answer, err := http.DefaultClient.Do(r); err == nil {
+		if answer, err := n.http.Do(r); err == nil {
 			_ = answer.Body.Close()
 			if answer.StatusCode == http.StatusOK {
 				return nil
@@ -111,7 +112,7 @@ func (n *node) get(ctx context.Context, path string, into any) error {
 	if err != nil {
 		return err
 	}
-	answer, err := http.DefaultClient.Do(r)
+	answer, err := n.http.Do(r)
 	if err != nil {
 		return err
 	}

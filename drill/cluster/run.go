@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,6 +30,7 @@ type drill struct {
 	peers   []string
 	ports   [][2]string // by node: NATS for clients, and for routes; embedded only
 	keys    []messages.Key
+	http    *http.Client
 	load    *load
 	crashes []crash
 	later   []func(*ending) error
@@ -54,7 +56,8 @@ func Run(ctx context.Context, opts Options) (v Verdict, err error) {
 		return v, fmt.Errorf("the folder of the run: %w", err)
 	}
 	begun := time.Now()
-	d := &drill{opts: opts, print: printer(opts, begun)}
+	d := &drill{opts: opts, print: printer(opts, begun), http: &http.Client{Transport: &http.Transport{}}}
+	defer d.http.CloseIdleConnections()
 	defer func() { err = errors.Join(err, d.killAll()) }()
 	if err := d.start(ctx); err != nil {
 		return v, err
@@ -234,7 +237,7 @@ func (d *drill) newNode(name string, index int) *node {
 			args = append(args, "--durable="+storeURL(d.where.Durable))
 		}
 	}
-	return &node{name: name, argv: append(d.opts.Node[:len(d.opts.Node):len(d.opts.Node)], args...), logs: filepath.Join(d.opts.Dir, "logs")}
+	return &node{name: name, http: d.http, argv: append(d.opts.Node[:len(d.opts.Node):len(d.opts.Node)], args...), logs: filepath.Join(d.opts.Dir, "logs")}
 }
 
 // keepEntries makes the audit trails hold a whole run.

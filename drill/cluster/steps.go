@@ -359,7 +359,7 @@ func (d *drill) full(ctx context.Context, n *node) error {
 // serves appends to a tenant through a node's own API.
 func (d *drill) serves(ctx context.Context, n *node) error {
 	return until(ctx, n.name+" answers for a tenant", func() bool {
-		a := d.load.through(ctx, n.address, 0)
+		a := d.load.through(ctx, n.http, n.address, 0)
 		return a.err == nil
 	})
 }
