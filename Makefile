@@ -31,11 +31,14 @@ lint: ## gofmt, vet, staticcheck (pinned in go.mod)
 	$(GO) vet $(PKGS)
 	$(GO) tool staticcheck $(PKGS)
 
-drill: ## the fault-injection drill: three seeds, then every planted fault
+drill: ## the fault-injection drill: three seeds, every planted fault, every engine, a cluster
 	$(GO) run ./drill run --seed 1
 	$(GO) run ./drill run --seed 2
 	$(GO) run ./drill run --seed 3
 	$(GO) run ./drill run --break all
+	for l in nats postgres mysql s3; do $(GO) run ./drill run --leases $$l || exit 1; done
+	$(GO) run ./drill cluster
+	$(GO) run ./drill cluster --nats-embedded --ttl 10s --frozen 20s
 
 soak: ## the simulation over SOAK more seeds
 	$(GO) test ./drill/sim -run '^TestSeeds$$' -count=1 -timeout=0 -sim.first=1000 -sim.seeds=$(SOAK)

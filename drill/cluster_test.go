@@ -22,7 +22,7 @@ func TestCluster(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			report := filepath.Join(dir, "report.json")
-			out, code := drillCommand(t, append([]string{"cluster", "--tenants=24", "--rate=60", "--ttl=2s", "--dir=" + filepath.Join(dir, "run"), "--report=" + report}, args...)...)
+			out, code := drillCommand(t, append([]string{"cluster", "--tenants=24", "--rate=60", "--ttl=2s", "--slack=5s", "--dir=" + filepath.Join(dir, "run"), "--report=" + report}, args...)...)
 			require.Equal(t, exitOK, code, out)
 			data, err := os.ReadFile(report)
 			require.NoError(t, err)
@@ -43,7 +43,7 @@ func TestCluster(t *testing.T) {
 
 func TestCluster_RefusesWhatCannotWork(t *testing.T) {
 	for _, args := range [][]string{
-		{"--nodes=1"}, {"--tenants=0"}, {"--rate=0"}, {"--ttl=10ms"}, {"--frozen=1s"}, {"--steps=nonsense"}, {"--steps=leave"},
+		{"--nodes=1"}, {"--tenants=0"}, {"--rate=0"}, {"--ttl=10ms"}, {"--frozen=1s"}, {"--slack=-1s"}, {"--steps=nonsense"}, {"--steps=leave"},
 		{"--nats-embedded", "--nodes=4"}, {"--nats-embedded", "--steps=engine-down"}, {"--nats-embedded", "--leases=sqlite"}, {"--leases=mysql"}, {"--durable=s3"},
 	} {
 		out, code := drillCommand(t, append([]string{"cluster"}, args...)...)

@@ -20,6 +20,7 @@ type clusterCommand struct {
 	Rate     int           `default:"200" help:"Requests in a second, over all tenants."`
 	TTL      time.Duration `name:"ttl" default:"3s" help:"Of the leases."`
 	Frozen   time.Duration `default:"10s" help:"How long a node stands still."`
+	Slack    time.Duration `help:"Added to every bound of time that a step is held to, for busy machines."`
 	Embedded bool          `name:"nats-embedded" help:"Every node runs a NATS server inside itself."`
 	Leases   string        `default:"nats" help:"Where the leases are: nats, sqlite or postgres."`
 	Durable  string        `default:"nats" help:"Where the durable copies are: nats or dir."`
@@ -34,7 +35,7 @@ func (c *clusterCommand) Run(ctx context.Context, to *console) (err error) {
 	if err != nil {
 		return err
 	}
-	opts := cluster.Options{Nodes: c.Nodes, Tenants: c.Tenants, Rate: c.Rate, TTL: c.TTL, Frozen: c.Frozen, Embedded: c.Embedded,
+	opts := cluster.Options{Nodes: c.Nodes, Tenants: c.Tenants, Rate: c.Rate, TTL: c.TTL, Frozen: c.Frozen, Slack: c.Slack, Embedded: c.Embedded,
 		Leases: engine.Kind(c.Leases), Durable: engine.Kind(c.Durable), Dir: c.Dir, Node: []string{exe, "node"}, Server: []string{exe, "server"}, Out: to.out}
 	if c.Quiet {
 		opts.Out = nil

@@ -47,6 +47,8 @@ type Options struct {
 	TTL time.Duration
 	// Frozen is how long a node stands still.
 	Frozen time.Duration
+	// Slack is added to every bound of time that a step is held to: for machines that are busy with other things.
+	Slack time.Duration
 	// Embedded makes every node run a NATS server inside itself, in a cluster of three.
 	Embedded bool
 	// Leases and Durable are the kinds of the stores; "": NATS. Members always talk over NATS.
@@ -100,6 +102,8 @@ func (o Options) Validate() error {
 		return fmt.Errorf("ttl: from 1s to 1m, not %v", o.TTL)
 	case o.Frozen < 2*o.TTL:
 		return fmt.Errorf("a freeze of %v does not outlast two leases of %v", o.Frozen, o.TTL)
+	case o.Slack < 0:
+		return fmt.Errorf("slack: not negative, as %v", o.Slack)
 	case o.Dir == "" || len(o.Node) == 0 || len(o.Server) == 0:
 		return errors.New("a run needs a folder, and the commands that start a node and a server")
 	}

@@ -145,7 +145,7 @@ func (d *drill) freeze(ctx context.Context, f *Figure) error {
 	}
 	took := time.Since(resumed)
 	f.say("%s was a full member %v after it went on", n.name, took.Round(time.Millisecond))
-	if took > fullAgain {
+	if took > fullAgain+d.opts.Slack {
 		f.break_("%s was a full member only %v after it went on", n.name, took.Round(time.Millisecond))
 	}
 	return d.back(ctx)
@@ -189,7 +189,7 @@ func (d *drill) engineDown(ctx context.Context, f *Figure) error {
 	slices.Sort(first)
 	f.say("NATS was away for %v; every tenant was acknowledged again within %v of its return (the median within %v; ttl %v)", up.Sub(down).Round(time.Millisecond),
 		first[len(first)-1].Round(time.Millisecond), first[len(first)/2].Round(time.Millisecond), d.opts.TTL)
-	if longest := first[len(first)-1]; longest > d.opts.TTL {
+	if longest := first[len(first)-1]; longest > d.opts.TTL+d.opts.Slack {
 		f.break_("a tenant was acknowledged again only %v after the return", longest)
 	}
 	for _, n := range d.nodes {
@@ -219,7 +219,7 @@ func (d *drill) elsewhere(f *Figure, name string, probes []asked, most time.Dura
 			last := end.trails.lastRenewal(d.keys[a.tenant], a.epoch-1)
 			took := a.done.Sub(last)
 			longest = max(longest, took)
-			if took > most+d.election() {
+			if took > most+d.grace() {
 				f.break_("tenant %d was acknowledged elsewhere %v after its last renewal", a.tenant, took.Round(time.Millisecond))
 			}
 		}
@@ -238,19 +238,19 @@ func (d *drill) unhurt(f *Figure, from, to time.Time, others []int, most time.Du
 	if o.Failed > 0 {
 		f.break_("%d requests to tenants of other nodes failed", o.Failed)
 	}
-	if o.Longest > most+d.election() {
+	if o.Longest > most+d.grace() {
 		f.break_("a tenant of another node did not answer for %v", o.Longest.Round(time.Millisecond))
 	}
 }
 
-// election is how much longer everything may take when a NATS server dies, or stands still, together with its node: the
-// servers that are left wait 4 to 9 s before they elect a leader, and clients take some seconds to leave a silent
+// grace is how much longer everything may take: the slack, and when a NATS server dies, or stands still, together with its node the time that the
+// servers that are left need: they wait 4 to 9 s before they elect a leader, and clients take some seconds to leave a silent
 // server.
-func (d *drill) election() time.Duration {
+func (d *drill) grace() time.Duration {
 	if d.opts.Embedded {
-		return 15 * time.Second
+		return d.opts.Slack + 15*time.Second
 	}
-	return 0
+	return d.opts.Slack
 }
 
 // tenantsOf asks a node which tenants it serves, and returns the others too.
