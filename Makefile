@@ -44,7 +44,7 @@ soak: ## the simulation over SOAK more seeds
 	$(GO) test ./drill/sim -run '^TestSeeds$$' -count=1 -timeout=0 -sim.first=1000 -sim.seeds=$(SOAK)
 
 bench: ## benchmarks as ratios against a baseline in the same run
-	$(GO) test -run '^$$' -bench . -skip OpenIdle -benchtime 1s ./leaseactor ./ledgeractor ./actors
+	$(GO) test -run '^$$' -bench . -skip OpenIdle -benchtime 1s ./leaseactor ./ledgeractor ./actors ./actors/cluster
 	$(GO) test -run '^$$' -bench OpenIdle -benchtime 2000x ./actors
 
 fuzz: ## every fuzz target for FUZZTIME each

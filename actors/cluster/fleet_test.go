@@ -32,7 +32,7 @@ const ttl = 1500 * time.Millisecond
 // fleet is a NATS server, shared stores, and members in this process. It runs on real time: what is tested is
 // the network between members.
 type fleet struct {
-	t       *testing.T
+	t       testing.TB
 	root    string
 	server  *natsserver.Server
 	leases  *sqlite.Store
@@ -40,7 +40,7 @@ type fleet struct {
 	started int
 }
 
-func newFleet(t *testing.T) *fleet {
+func newFleet(t testing.TB) *fleet {
 	t.Helper()
 	root := t.TempDir()
 	ns, err := natsserver.Start(t.Context(), natsserver.Config{Dir: filepath.Join(root, "nats"), NoSync: true})
@@ -178,7 +178,7 @@ func (f *fleet) grants(i int) []messages.LeaseEntry {
 	return out
 }
 
-func within(t *testing.T, d time.Duration) context.Context {
+func within(t testing.TB, d time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	t.Cleanup(cancel)
