@@ -83,7 +83,7 @@ func TestSixteenClientsOnOneNewTenantActivateItOnce(t *testing.T) {
 // load appends to tenants from outside until it is stopped, each event with an idempotency key, and checks that every one is there
 // exactly once.
 type load struct {
-	t       *testing.T
+	t       testing.TB
 	f       *fleet
 	stop    chan struct{}
 	writers sync.WaitGroup
