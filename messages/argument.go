@@ -2,10 +2,12 @@ package messages
 
 import (
 	"bytes"
+	"encoding"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math"
+	"reflect"
 )
 
 // blob is how bytes are written as an argument: JSON has none.
@@ -14,25 +16,38 @@ type blob struct {
 }
 
 // EncodeArgument writes the value of a placeholder of a statement as JSON: nil, booleans, integers, floats,
-// strings, []byte (as {"base64": "…"}), and what marshals to one of these. Anything else is CodeInvalidArgument.
+// strings, []byte (as {"base64": "…"}), and what marshals to one of these. A float stays one: 100 is written as
+// 100.0, since for SQLite a real and an integer are not the same (100 / 8). Anything else is CodeInvalidArgument.
 func EncodeArgument(v any) (json.RawMessage, error) {
 	if b, ok := v.([]byte); ok {
 		v = blob{&b}
 	}
-	switch f := v.(type) {
-	case float64:
-		if math.IsNaN(f) || math.IsInf(f, 0) {
+	float := isFloat(v)
+	if float {
+		if f := reflect.Indirect(reflect.ValueOf(v)).Float(); math.IsNaN(f) || math.IsInf(f, 0) {
 			return nil, &Error{Code: CodeInvalidArgument, Message: "an argument is not a finite number"}
 		}
 	}
-	text, err := json.Marshal(v)
+	text, err := EncodeWire(v)
 	if err != nil {
 		return nil, &Error{Code: CodeInvalidArgument, Message: fmt.Sprintf("an argument of type %T cannot be sent", v), Err: err}
+	}
+	if float && !bytes.ContainsAny(text, ".e") {
+		text = append(text, ".0"...)
 	}
 	if _, err := DecodeArgument(text); err != nil {
 		return nil, err
 	}
 	return text, nil
+}
+
+// isFloat reports whether v is a floating-point number, or points to one, that does not say itself how it is written.
+func isFloat(v any) bool {
+	switch v.(type) {
+	case json.Marshaler, encoding.TextMarshaler:
+		return false
+	}
+	return reflect.Indirect(reflect.ValueOf(v)).CanFloat()
 }
 
 // DecodeArgument reads what EncodeArgument wrote: nil, bool, int64, float64, string or []byte. Anything
