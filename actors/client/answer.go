@@ -7,13 +7,44 @@ import (
 	"github.com/leasehold/leasehold/messages"
 )
 
-// answered handles a reply: the reply to give to the caller, or how long to wait until the request goes
+// located handles a member's answer to the question who should be sent the request. Nothing was carried out for it,
+// whatever it says: no answer leaves a doubt, and a success is one of an ActionLocate only.
+func (r *run) located(reply *messages.Reply) (final *messages.Reply, wait time.Duration) {
+	e := reply.Error
+	if e == nil && r.req.Action == messages.ActionLocate {
+		return r.succeeded(reply)
+	}
+	if e == nil {
+		r.named = reply.Owner
+		return nil, r.follow(reply.Owner)
+	}
+	r.refusal = e
+	r.trust(reply.Owner) // it has answered
+	switch e.Code {
+	case messages.CodeNotOwner, messages.CodeDraining:
+		if e.Owner != "" {
+			r.named = e.Owner
+			return nil, r.follow(e.Owner)
+		}
+		wait = r.pace.after(e.RetryAfter, maxDrainPause)
+	case messages.CodeOverloaded:
+		wait = r.pace.after(e.RetryAfter, e.RetryAfter)
+	case messages.CodeHeld, messages.CodeFenced, messages.CodeClosed, messages.CodeCanceled, messages.CodeDeadlineExceeded,
+		messages.CodeUnavailable, messages.CodeUnknownOutcome:
+		wait = r.pace.backoff()
+	default:
+		return reply, 0
+	}
+	r.forget()
+	return nil, wait
+}
+
+// answered handles the reply of an owner: the reply to give to the caller, or how long to wait until the request goes
 // to r.target. But for an unknown outcome, every refusal that is tried again here says that nothing was done.
 func (r *run) answered(reply *messages.Reply) (final *messages.Reply, wait time.Duration) {
 	e := reply.Error
-	if reply.Owner != "" {
-		r.trust(reply.Owner)
-	}
+	r.trust(reply.Owner)
+	delete(r.absent, r.target)
 	if e == nil {
 		return r.succeeded(reply)
 	}
@@ -23,11 +54,12 @@ func (r *run) answered(reply *messages.Reply) (final *messages.Reply, wait time.
 		if e.Owner != "" {
 			return nil, r.follow(e.Owner)
 		}
-		if !r.req.Opens() && r.target == "" {
-			// Any member knows: it has looked for the owner. There is none, and this request makes none.
+		named := r.named == r.target
+		r.forget()
+		if named && !r.req.Opens() {
+			// A member has looked for the owner. There is none, and this request makes none.
 			return reply, 0
 		}
-		r.forget()
 		return nil, r.pace.backoff()
 	case messages.CodeDraining:
 		if e.Owner != "" {
@@ -36,7 +68,7 @@ func (r *run) answered(reply *messages.Reply) (final *messages.Reply, wait time.
 		r.forget()
 		return nil, r.pace.after(e.RetryAfter, maxDrainPause)
 	case messages.CodeHeld:
-		return nil, r.held(reply)
+		return nil, r.held(e)
 	case messages.CodeOverloaded:
 		return nil, r.pace.after(e.RetryAfter, e.RetryAfter)
 	case messages.CodeFenced, messages.CodeClosed, messages.CodeCanceled, messages.CodeDeadlineExceeded, messages.CodeUnavailable:
@@ -60,17 +92,13 @@ func (r *run) answered(reply *messages.Reply) (final *messages.Reply, wait time.
 
 // held handles the refusal of a member that would acquire, and waits for the end of the last owner's lease: it is asked
 // again. But an owner that this request gave up on for its silence, and that renews its lease meanwhile, is only slow.
-func (r *run) held(reply *messages.Reply) (wait time.Duration) {
-	e := reply.Error
+func (r *run) held(e *messages.Error) (wait time.Duration) {
 	if now := e.Lease; now != nil {
 		before := r.lease
 		r.lease = *now
 		if before.Owner == now.Owner && before.Epoch == now.Epoch && now.End.After(before.End) && slices.Contains(r.req.Avoid, now.Owner) {
 			return r.follow(now.Owner)
 		}
-	}
-	if r.target == "" {
-		r.target = reply.Owner
 	}
 	return r.pace.after(e.RetryAfter, maxPause)
 }
@@ -145,9 +173,9 @@ func (r *run) implausible(reply *messages.Reply) error {
 		why = "the error has no code"
 	case reply.Error != nil:
 		return nil
-	case r.req.Action == messages.ActionLocate && reply.Owner == "":
+	case (r.target == "" || r.req.Action == messages.ActionLocate) && reply.Owner == "":
 		why = "the reply names nobody"
-	case !tellsState(r.req.Action):
+	case r.target == "" || !tellsState(r.req.Action):
 		return nil
 	case reply.Owner == "" || reply.Epoch == 0:
 		why = "the reply does not say where it comes from"

@@ -10,8 +10,9 @@ type Config struct {
 	// AttemptTimeout is how long a request that may be repeated waits for its answer before it is sent again;
 	// each further attempt waits twice as long. 0: 2 s. Requests that must not be repeated wait to their deadline.
 	AttemptTimeout time.Duration
-	// LocateTimeout is how long any member may take to say who should be asked, twice as long each further time; 0: a
-	// quarter of AttemptTimeout.
+	// LocateTimeout is how long any member may take to say who should be asked, before another one is, and for how long
+	// there may be no way to an owner, while there is one to other members, before the members are asked for another
+	// owner. 0: a quarter of AttemptTimeout.
 	LocateTimeout time.Duration
 	// RequestTimeout is the deadline of a request whose context has none; 0: 30 s.
 	RequestTimeout time.Duration

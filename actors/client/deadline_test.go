@@ -3,6 +3,7 @@ package client_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -98,6 +99,9 @@ func TestDo_BackoffHasABound(t *testing.T) {
 		}
 		require.Greater(t, len(s.sent), 120)
 		require.Less(t, len(s.sent), 260)
+		// Those who failed together do not come back together.
+		late := s.waits()[10:]
+		require.Greater(t, slices.Max(late)-slices.Min(late), 100*ms)
 	})
 }
 

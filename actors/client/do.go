@@ -59,12 +59,13 @@ type run struct {
 	target   string        // where it goes next; "": to any member
 	patience time.Duration // of the next attempt of a repeatable request
 	pace     pace
-	hops     int            // followed without a pause
-	failures int            // attempts that got no answer
-	unheard  int            // those to any member that were not answered in time: the next one may take twice as long
-	lease    messages.Lease // of the owner that the last CodeHeld named
-	refusal  error          // the last one
-	doubt    error          // the last failure after which the work may stand, or may yet be done
+	hops     int                  // followed without a pause
+	failures int                  // attempts that got no answer
+	named    string               // the owner that a member has named last
+	absent   map[string]time.Time // owners to whom there is no way, and since when
+	lease    messages.Lease       // of the owner that the last CodeHeld named
+	refusal  error                // the last one
+	doubt    error                // the last failure after which the work may stand, or may yet be done
 }
 
 func (r *run) loop(ctx context.Context) *messages.Reply {
@@ -77,10 +78,13 @@ func (r *run) loop(ctx context.Context) *messages.Reply {
 		var final *messages.Reply
 		var wait time.Duration
 		asked := r.target
-		if err == nil {
-			final, wait = r.answered(reply)
-		} else {
+		switch {
+		case err != nil:
 			final, wait = r.failed(ctx, err)
+		case asked == "":
+			final, wait = r.located(reply)
+		default:
+			final, wait = r.answered(reply)
 		}
 		if final != nil {
 			return final
@@ -95,12 +99,16 @@ func (r *run) loop(ctx context.Context) *messages.Reply {
 	return r.gaveUp(ctx)
 }
 
-// attempt sends the request once.
+// attempt sends the request once, or asks any member who should be sent it.
 func (r *run) attempt(ctx context.Context) (*messages.Reply, error) {
+	r.trust(r.target) // whom we ask again, we do not avoid
 	limit := time.Duration(0)
+	req := r.req // a transport may keep what it was given
 	switch {
 	case r.target == "":
-		limit = r.client.cfg.LocateTimeout << min(r.unheard, 10) // nothing is carried out, and the answer needs a look at the lease store at most
+		// The answer needs a look at the lease store at most.
+		limit = r.client.cfg.LocateTimeout
+		req = messages.Request{Version: r.req.Version, Action: messages.ActionLocate, Key: r.req.Key, Avoid: r.req.Avoid}
 	case r.repeatable:
 		limit = r.patience
 	}
@@ -109,8 +117,6 @@ func (r *run) attempt(ctx context.Context) (*messages.Reply, error) {
 		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
-	r.trust(r.target) // whom we ask again, we do not avoid
-	req := r.req      // a transport may keep what it was given
 	deadline, _ := ctx.Deadline()
 	// What nobody waits for any more is not begun. 0 would mean "no limit".
 	req.TimeoutMS = max(1, deadline.Sub(r.client.cfg.Now()).Milliseconds())
@@ -120,9 +126,6 @@ func (r *run) attempt(ctx context.Context) (*messages.Reply, error) {
 // failed handles an attempt without an answer that counts.
 func (r *run) failed(ctx context.Context, err error) (final *messages.Reply, wait time.Duration) {
 	first := r.failures == 0 && r.target != ""
-	if r.target == "" && !errors.Is(err, ErrNotDelivered) {
-		r.unheard++ // a large request on a slow line takes longer to arrive, too
-	}
 	r.failures++
 	if r.target == "" || errors.Is(err, ErrNotDelivered) {
 		r.refusal = &messages.Error{Code: messages.CodeUnavailable, Key: r.req.Key.String(), Message: "no member takes the request", Err: err}
@@ -138,12 +141,39 @@ func (r *run) failed(ctx context.Context, err error) (final *messages.Reply, wai
 			r.patience *= 2
 		}
 	}
-	r.avoid(r.target)
+	if r.gone(err) {
+		r.avoid(r.target)
+	}
 	r.forget()
 	if first {
 		return nil, 0
 	}
 	return nil, r.pace.backoff()
+}
+
+// gone reports whether an owner is to be avoided after a failure: at once if it has the request and does not answer. Where
+// there is no way to it, it may only have lost its connection, as all do when NATS is started anew. It is the one that
+// can go on without a loss, so it is given LocateTimeout to come back, as long as others can be reached.
+func (r *run) gone(err error) bool {
+	noWay := errors.Is(err, ErrNotDelivered) || messages.CodeOf(typed(err)) == messages.CodeUnavailable
+	switch {
+	case r.target == "":
+		if noWay {
+			clear(r.absent) // nobody can be reached: that says nothing about an owner
+		}
+		return false
+	case !noWay:
+		return true
+	}
+	now := r.client.cfg.Now()
+	since, ok := r.absent[r.target]
+	if !ok {
+		if r.absent == nil {
+			r.absent = make(map[string]time.Time)
+		}
+		r.absent[r.target], since = now, now
+	}
+	return now.Sub(since) >= r.client.cfg.LocateTimeout
 }
 
 // typed gives a transport's own error a code: what is not typed yet is a connection that failed.

@@ -52,18 +52,19 @@ func TestDo_WhatFollowsFromAnAnswer(t *testing.T) {
 		cause   messages.Code
 		owner   string // remembered afterwards
 	}
+	tables := make(map[string]table)
 	for name, tc := range map[string]table{
-		"a success of any member is remembered": {request: risky, steps: []step{done}, targets: []string{""}, owner: nodeB},
-		"a remembered owner is asked":           {request: risky, cached: nodeB, steps: []step{done}, targets: []string{nodeB}, owner: nodeB},
+		"whom any member names is remembered": {request: risky, steps: []step{is(nodeB), done}, targets: []string{"", nodeB}, waits: []span{{}}, owner: nodeB},
+		"a remembered owner is asked":         {request: risky, cached: nodeB, steps: []step{done}, targets: []string{nodeB}, owner: nodeB},
 
 		"not delivered: any member at once": {request: risky, cached: nodeA, steps: []step{undelivered, done},
-			targets: []string{nodeA, ""}, waits: []span{{}}, owner: nodeB},
+			targets: []string{nodeA, "", nodeB}, waits: []span{{}, {}}, owner: nodeB},
 		"not delivered again and again": {request: risky, cached: nodeA, steps: []step{undelivered, undelivered, undelivered, undelivered, done},
-			targets: []string{nodeA, "", "", "", ""}, waits: []span{{}, back(0), back(1), back(2)}, owner: nodeB},
-		"no member at all": {request: risky, steps: []step{undelivered, done}, targets: []string{"", ""}, waits: []span{back(0)}, owner: nodeB},
+			targets: []string{nodeA, "", "", "", "", nodeB}, waits: []span{{}, back(0), back(1), back(2), {}}, owner: nodeB},
+		"no member at all": {request: risky, steps: []step{undelivered, done}, targets: []string{"", "", nodeB}, waits: []span{back(0), {}}, owner: nodeB},
 
 		"no answer to what is repeatable": {request: once, cached: nodeA, steps: []step{broken, broken, done},
-			targets: []string{nodeA, "", ""}, waits: []span{{}, back(0)}, owner: nodeB},
+			targets: []string{nodeA, "", "", nodeB}, waits: []span{{}, back(0), {}}, owner: nodeB},
 		"no answer to what is not": {request: risky, cached: nodeA, steps: []step{broken}, targets: []string{nodeA},
 			code: messages.CodeUnknownOutcome, cause: messages.CodeUnavailable, owner: nodeA},
 		"no answer to a handoff": {request: hand, cached: nodeA, steps: []step{broken}, targets: []string{nodeA},
@@ -75,44 +76,48 @@ func TestDo_WhatFollowsFromAnAnswer(t *testing.T) {
 			notOwner(nodeB, nodeA), notOwner(nodeA, nodeB), notOwner(nodeB, nodeA), ok(nodeA, 1, 1)},
 			targets: []string{"", nodeB, nodeA, nodeB, nodeA, nodeB, nodeA}, waits: []span{{}, {}, {}, {}, back(0), {}}, owner: nodeA},
 		"not the owner, and it knows none": {request: risky, cached: nodeA, steps: []step{notOwner(nodeA, ""), done},
-			targets: []string{nodeA, ""}, waits: []span{back(0)}, owner: nodeB},
-		"a handoff of what is open nowhere": {request: hand, cached: nodeA, steps: []step{notOwner(nodeA, ""), notOwner(nodeB, "")},
-			targets: []string{nodeA, ""}, waits: []span{back(0)}, code: messages.CodeNotOwner},
+			targets: []string{nodeA, "", nodeB}, waits: []span{back(0), {}}, owner: nodeB},
+		"a handoff of what is open nowhere": {request: hand, cached: nodeA, steps: []step{notOwner(nodeA, ""), is(nodeB), notOwner(nodeB, "")},
+			targets: []string{nodeA, "", nodeB}, waits: []span{back(0), {}}, code: messages.CodeNotOwner},
+		"a handoff of what is open on no member": {request: hand, steps: []step{is(nodeB), refuse(nodeB, messages.CodeNotFound)},
+			targets: []string{"", nodeB}, waits: []span{{}}, code: messages.CodeNotFound, owner: nodeB},
+		"a forget opens what is open nowhere": {request: purge, steps: []step{is(nodeB), notOwner(nodeB, ""), is(nodeA), ok(nodeA, 1, 0)},
+			targets: []string{"", nodeB, "", nodeA}, waits: []span{{}, back(0), {}}},
 
 		"draining: the next owner at once": {request: risky, cached: nodeA, steps: []step{no(nodeA, messages.Error{Code: messages.CodeDraining, Owner: nodeB}), done},
 			targets: []string{nodeA, nodeB}, waits: []span{{}}, owner: nodeB},
 		"draining, next owner unknown": {request: risky, cached: nodeA, steps: []step{no(nodeA, messages.Error{Code: messages.CodeDraining, RetryAfter: 100 * ms}),
 			no(nodeA, messages.Error{Code: messages.CodeDraining, RetryAfter: time.Second}), refuse(nodeA, messages.CodeDraining), done},
-			targets: []string{nodeA, "", "", ""}, waits: []span{about(100 * ms), about(250 * ms), back(0)}, owner: nodeB},
+			targets: []string{nodeA, "", "", "", nodeB}, waits: []span{about(100 * ms), about(250 * ms), back(0), {}}, owner: nodeB},
 
 		"held: whoever will acquire is asked again": {request: risky, cached: nodeB, steps: []step{held(nodeB, 2*time.Second), held(nodeB, 300*ms), held(nodeB, 0), held(nodeB, 1), done},
 			targets: []string{nodeB, nodeB, nodeB, nodeB, nodeB}, waits: []span{about(500 * ms), about(300 * ms), back(0), about(10 * ms)}, owner: nodeB},
-		"held, by any member": {request: risky, steps: []step{held(nodeB, 100*ms), done}, targets: []string{"", nodeB}, waits: []span{about(100 * ms)}, owner: nodeB},
+		"held, by whom a member has named": {request: risky, steps: []step{is(nodeB), held(nodeB, 100*ms), done}, targets: []string{"", nodeB, nodeB}, waits: []span{{}, about(100 * ms)}, owner: nodeB},
 
 		"overloaded": {request: risky, cached: nodeB, steps: []step{no(nodeB, messages.Error{Code: messages.CodeOverloaded, RetryAfter: 2 * time.Second}),
 			refuse(nodeB, messages.CodeOverloaded), done}, targets: []string{nodeB, nodeB, nodeB}, waits: []span{about(2 * time.Second), back(0)}, owner: nodeB},
-		"fenced":   {request: risky, cached: nodeA, steps: []step{refuse(nodeA, messages.CodeFenced), done}, targets: []string{nodeA, ""}, waits: []span{back(0)}, owner: nodeB},
-		"closed":   {request: risky, cached: nodeA, steps: []step{refuse(nodeA, messages.CodeClosed), done}, targets: []string{nodeA, ""}, waits: []span{back(0)}, owner: nodeB},
-		"canceled": {request: risky, cached: nodeA, steps: []step{refuse(nodeA, messages.CodeCanceled), done}, targets: []string{nodeA, ""}, waits: []span{back(0)}, owner: nodeB},
+		"fenced":   {request: risky, cached: nodeA, steps: []step{refuse(nodeA, messages.CodeFenced), done}, targets: []string{nodeA, "", nodeB}, waits: []span{back(0), {}}, owner: nodeB},
+		"closed":   {request: risky, cached: nodeA, steps: []step{refuse(nodeA, messages.CodeClosed), done}, targets: []string{nodeA, "", nodeB}, waits: []span{back(0), {}}, owner: nodeB},
+		"canceled": {request: risky, cached: nodeA, steps: []step{refuse(nodeA, messages.CodeCanceled), done}, targets: []string{nodeA, "", nodeB}, waits: []span{back(0), {}}, owner: nodeB},
 		"the attempt's deadline": {request: risky, cached: nodeB, steps: []step{refuse(nodeB, messages.CodeDeadlineExceeded), done},
 			targets: []string{nodeB, nodeB}, waits: []span{back(0)}, owner: nodeB},
 
 		"unavailable, before an append":    {request: risky, cached: nodeB, steps: []step{refuse(nodeB, messages.CodeUnavailable), done}, targets: []string{nodeB, nodeB}, waits: []span{back(0)}, owner: nodeB},
-		"unavailable, before a read":       {request: read, steps: []step{refuse(nodeB, messages.CodeUnavailable), done}, targets: []string{"", ""}, waits: []span{back(0)}, owner: nodeB},
+		"unavailable, before a read":       {request: read, cached: nodeB, steps: []step{refuse(nodeB, messages.CodeUnavailable), done}, targets: []string{nodeB, nodeB}, waits: []span{back(0)}, owner: nodeB},
 		"unavailable, in a snapshot":       {request: save, cached: nodeB, steps: []step{refuse(nodeB, messages.CodeUnavailable), done}, targets: []string{nodeB, nodeB}, waits: []span{back(0)}, owner: nodeB},
 		"unavailable, in a handoff":        {request: hand, cached: nodeB, steps: []step{refuse(nodeB, messages.CodeUnavailable)}, targets: []string{nodeB}, code: messages.CodeUnavailable, owner: nodeB},
 		"unavailable, in a forget":         {request: purge, cached: nodeB, steps: []step{refuse(nodeB, messages.CodeUnavailable)}, targets: []string{nodeB}, code: messages.CodeUnavailable, owner: nodeB},
 		"fenced, in a forget":              {request: purge, cached: nodeB, steps: []step{refuse(nodeB, messages.CodeFenced)}, targets: []string{nodeB}, code: messages.CodeFenced, owner: nodeB},
 		"closed, in a forget":              {request: purge, cached: nodeB, steps: []step{refuse(nodeB, messages.CodeClosed)}, targets: []string{nodeB}, code: messages.CodeClosed, owner: nodeB},
 		"the node's deadline, in forget":   {request: purge, cached: nodeB, steps: []step{refuse(nodeB, messages.CodeDeadlineExceeded)}, targets: []string{nodeB}, code: messages.CodeUnknownOutcome, cause: messages.CodeDeadlineExceeded, owner: nodeB},
-		"held, before a forget":            {request: purge, steps: []step{held(nodeB, 100*ms), done}, targets: []string{"", nodeB}, waits: []span{about(100 * ms)}},
+		"held, before a forget":            {request: purge, cached: nodeB, steps: []step{held(nodeB, 100*ms), done}, targets: []string{nodeB, nodeB}, waits: []span{about(100 * ms)}},
 		"a handoff that was done":          {request: hand, cached: nodeB, steps: []step{done}, targets: []string{nodeB}},
 		"a handoff that another owner did": {request: hand, cached: nodeA, steps: []step{notOwner(nodeA, nodeB), done}, targets: []string{nodeA, nodeB}, waits: []span{{}}},
 
 		"unknown outcome of what is repeatable": {request: once, cached: nodeB, steps: []step{unknown(nodeB, messages.CodeDeadlineExceeded), done},
 			targets: []string{nodeB, nodeB}, waits: []span{back(0)}, owner: nodeB},
 		"unknown outcome, by a fence": {request: once, cached: nodeA, steps: []step{unknown(nodeA, messages.CodeFenced), done},
-			targets: []string{nodeA, ""}, waits: []span{back(0)}, owner: nodeB},
+			targets: []string{nodeA, "", nodeB}, waits: []span{back(0), {}}, owner: nodeB},
 		"unknown outcome of what is not": {request: risky, cached: nodeA, steps: []step{unknown(nodeA, messages.CodeFenced)},
 			targets: []string{nodeA}, code: messages.CodeUnknownOutcome, cause: messages.CodeFenced, owner: nodeA},
 		"an answer that never fits": {request: once, cached: nodeA, steps: []step{unknown(nodeA, messages.CodeTooLarge)},
@@ -121,19 +126,54 @@ func TestDo_WhatFollowsFromAnAnswer(t *testing.T) {
 		"history lost": {request: once, cached: nodeA, steps: []step{refuse(nodeA, messages.CodeHistoryLost)}, targets: []string{nodeA}, code: messages.CodeHistoryLost, owner: nodeA},
 		"sql":          {request: once, cached: nodeA, steps: []step{refuse(nodeA, messages.CodeSQL)}, targets: []string{nodeA}, code: messages.CodeSQL, owner: nodeA},
 		"a later code": {request: once, cached: nodeA, steps: []step{refuse(nodeA, "not-yet-known")}, targets: []string{nodeA}, code: "not-yet-known", owner: nodeA},
-		"an open tenant's refusal is its owner's": {request: once, steps: []step{with(&messages.Reply{Owner: nodeB, Epoch: 3, Seq: 1,
-			Error: &messages.Error{Code: messages.CodeCommandFailed}})}, targets: []string{""}, code: messages.CodeCommandFailed, owner: nodeB},
+		"an open tenant's refusal is its owner's": {request: once, cached: nodeA, steps: []step{with(&messages.Reply{Owner: nodeB, Epoch: 3, Seq: 1,
+			Error: &messages.Error{Code: messages.CodeCommandFailed}})}, targets: []string{nodeA}, code: messages.CodeCommandFailed, owner: nodeB},
 
 		"no reply":                 {request: risky, cached: nodeA, steps: []step{with(nil)}, targets: []string{nodeA}, code: messages.CodeUnknownOutcome, cause: messages.CodeInternal, owner: nodeA},
-		"no reply, repeatable":     {request: once, steps: []step{with(nil), done}, targets: []string{"", ""}, waits: []span{back(0)}, owner: nodeB},
+		"no reply, repeatable":     {request: once, cached: nodeA, steps: []step{with(nil), done}, targets: []string{nodeA, "", nodeB}, waits: []span{{}, {}}, owner: nodeB},
 		"no owner":                 {request: risky, cached: nodeA, steps: []step{with(&messages.Reply{Epoch: 1, Appended: make([]messages.Appended, 2)})}, targets: []string{nodeA}, code: messages.CodeUnknownOutcome, cause: messages.CodeInternal, owner: nodeA},
 		"no epoch":                 {request: risky, cached: nodeA, steps: []step{with(&messages.Reply{Owner: nodeA, Appended: make([]messages.Appended, 2)})}, targets: []string{nodeA}, code: messages.CodeUnknownOutcome, cause: messages.CodeInternal, owner: nodeA},
 		"too few seqs":             {request: risky, cached: nodeA, steps: []step{with(&messages.Reply{Owner: nodeA, Epoch: 1, Appended: make([]messages.Appended, 1)})}, targets: []string{nodeA}, code: messages.CodeUnknownOutcome, cause: messages.CodeInternal, owner: nodeA},
-		"no result":                {request: read, steps: []step{with(&messages.Reply{Owner: nodeA, Epoch: 1}), done}, targets: []string{"", ""}, waits: []span{back(0)}, owner: nodeB},
-		"no manifest":              {request: save, steps: []step{with(&messages.Reply{Owner: nodeA, Epoch: 1}), done}, targets: []string{"", ""}, waits: []span{back(0)}, owner: nodeB},
+		"no result":                {request: read, cached: nodeA, steps: []step{with(&messages.Reply{Owner: nodeA, Epoch: 1}), done}, targets: []string{nodeA, "", nodeB}, waits: []span{{}, {}}, owner: nodeB},
+		"no manifest":              {request: save, cached: nodeA, steps: []step{with(&messages.Reply{Owner: nodeA, Epoch: 1}), done}, targets: []string{nodeA, "", nodeB}, waits: []span{{}, {}}, owner: nodeB},
 		"an error without a code":  {request: risky, cached: nodeA, steps: []step{with(&messages.Reply{Error: &messages.Error{}})}, targets: []string{nodeA}, code: messages.CodeUnknownOutcome, cause: messages.CodeInternal, owner: nodeA},
-		"a handoff tells no state": {request: hand, steps: []step{with(&messages.Reply{})}, targets: []string{""}},
+		"a handoff tells no state": {request: hand, cached: nodeA, steps: []step{with(&messages.Reply{})}, targets: []string{nodeA}},
 	} {
+		tables[name] = tc
+	}
+	// Whatever any member answers: nothing was done, so that every request may go on, those too that must not be
+	// repeated.
+	for name, tc := range map[string]struct {
+		step step
+		wait span
+	}{
+		"no answer":                {broken, back(0)},
+		"not delivered":            {undelivered, back(0)},
+		"no reply":                 {with(nil), back(0)},
+		"an answer without a name": {with(&messages.Reply{}), back(0)},
+		"a state without a name":   {with(&messages.Reply{Epoch: 3, Seq: 9, Appended: make([]messages.Appended, 2)}), back(0)},
+		"an error without a code":  {with(&messages.Reply{Owner: nodeA, Error: &messages.Error{}}), back(0)},
+		"unavailable":              {refuse(nodeA, messages.CodeUnavailable), back(0)},
+		"its deadline":             {refuse(nodeA, messages.CodeDeadlineExceeded), back(0)},
+		"canceled":                 {refuse(nodeA, messages.CodeCanceled), back(0)},
+		"closed":                   {refuse(nodeA, messages.CodeClosed), back(0)},
+		"fenced":                   {refuse(nodeA, messages.CodeFenced), back(0)},
+		"unknown outcome":          {unknown(nodeA, messages.CodeInternal), back(0)},
+		"held":                     {held(nodeA, 100*ms), back(0)},
+		"nobody":                   {notOwner(nodeA, ""), back(0)},
+		"draining":                 {no(nodeA, messages.Error{Code: messages.CodeDraining, RetryAfter: 100 * ms}), about(100 * ms)},
+		"overloaded":               {no(nodeA, messages.Error{Code: messages.CodeOverloaded, RetryAfter: 2 * time.Second}), about(2 * time.Second)},
+	} {
+		for _, one := range []struct {
+			name    string
+			request messages.Request
+			owner   string
+		}{{"append", risky, nodeB}, {"query", read, nodeB}, {"handoff", hand, ""}, {"forget", purge, ""}} {
+			tables["any member, before a "+one.name+": "+name] = table{request: one.request, steps: []step{tc.step, done},
+				targets: []string{"", "", nodeB}, waits: []span{tc.wait, {}}, owner: one.owner}
+		}
+	}
+	for name, tc := range tables {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := play(tc.steps...)
@@ -163,19 +203,25 @@ func TestDo_WhatFollowsFromAnAnswer(t *testing.T) {
 // What travels with each attempt.
 func TestDo_FillsInTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := play(undelivered, silence, silence, no(nodeB, messages.Error{Code: messages.CodeNotOwner, Owner: nodeA}), ok(nodeA, 1, 1))
+		s := play(silence, silence, silence, is(nodeA), ok(nodeA, 1, 1))
 		c := knowing(t, s, nodeA)
 		req := once
+		req.Seen = messages.Seen{Epoch: 1, Seq: 1}
+		want := req
 		require.Nil(t, c.Do(t.Context(), &req).Error)
-		require.Equal(t, once, req, "the caller's request stays as it is")
+		require.Equal(t, want, req, "the caller's request stays as it is")
 		require.Equal(t, []string{nodeA, "", "", "", nodeA}, s.targets())
-		left := []time.Duration{2 * time.Second, 500 * ms, time.Second, 2 * time.Second, 2 * time.Second} // any member only says who
-		avoid := [][]string{nil, {nodeA}, {nodeA}, {nodeA}, nil}                                          // whom a member names is worth a second try
+		left := []time.Duration{2 * time.Second, 500 * ms, 500 * ms, 500 * ms, 4 * time.Second} // any member only says who
+		avoid := [][]string{nil, {nodeA}, {nodeA}, {nodeA}, nil}                                // whom a member names is worth a second try
 		for i, one := range s.sent {
 			require.Equal(t, messages.WireVersion, one.req.Version)
 			require.Equal(t, left[i], one.left, "attempt %d", i)
 			require.Equal(t, left[i].Milliseconds(), one.req.TimeoutMS, "attempt %d", i)
 			require.ElementsMatch(t, avoid[i], one.req.Avoid, "attempt %d", i)
+			if one.target != "" {
+				require.Equal(t, want.Events, one.req.Events)
+				require.Equal(t, want.Seen, one.req.Seen)
+			}
 		}
 	})
 }
@@ -183,15 +229,13 @@ func TestDo_FillsInTheRequest(t *testing.T) {
 // An owner that does not answer in time gets twice as long the next time.
 func TestDo_AttemptsGrow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		here := no(nodeB, messages.Error{Code: messages.CodeNotOwner, Owner: nodeA})
-		s := play(silence, here, silence, here, silence, here, silence)
+		s := play(silence)
+		s.home = nodeA
 		c := knowing(t, s, nodeA)
 		require.ErrorIs(t, c.Do(t.Context(), &once).Error, messages.ErrUnknownOutcome)
 		var left []time.Duration
 		for _, one := range s.sent {
-			if one.target == nodeA {
-				left = append(left, one.left.Round(time.Second))
-			}
+			left = append(left, one.left.Round(time.Second))
 		}
 		require.Equal(t, []time.Duration{2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second}, left, "the last one: what the deadline leaves")
 	})
@@ -214,40 +258,6 @@ func TestDo_Locate(t *testing.T) {
 	})
 }
 
-// Of those who did not answer, the newest few are named.
-func TestDo_AvoidIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		names := []string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}
-		var steps []step
-		for _, name := range names {
-			steps = append(steps, no("x", messages.Error{Code: messages.CodeNotOwner, Owner: name}), undelivered)
-		}
-		s := play(append(steps, ok("y", 1, 1))...)
-		c := newClient(t, s, client.Config{})
-		require.Nil(t, c.Do(t.Context(), &risky).Error)
-		require.Equal(t, names[2:], s.sent[len(s.sent)-1].req.Avoid)
-		for _, one := range s.sent {
-			require.LessOrEqual(t, len(one.req.Avoid), 8)
-		}
-	})
-}
-
-// An owner that was silent, but renews its lease, is alive: waiting elsewhere for the end of its lease would be
-// waiting for ever.
-func TestDo_AnOwnerThatRenewsIsAskedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		held := func(end time.Duration) step {
-			return no(nodeB, messages.Error{Code: messages.CodeHeld, Owner: nodeA, Epoch: 4, RetryAfter: 300 * ms, Lease: lease(nodeA, 4, end)})
-		}
-		s := play(silence, held(time.Second), held(time.Second), held(2*time.Second), ok(nodeA, 4, 9))
-		c := knowing(t, s, nodeA)
-		require.Nil(t, c.Do(t.Context(), &once).Error)
-		require.Equal(t, []string{nodeA, "", nodeB, nodeB, nodeA}, s.targets())
-		require.Equal(t, []string{nodeA}, s.sent[3].req.Avoid)
-		require.Empty(t, s.sent[4].req.Avoid)
-	})
-}
-
 // An owner that another caller has found meanwhile is used, and is not forgotten for a failure of the old one.
 func TestDo_LearnsFromOtherCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -262,27 +272,6 @@ func TestDo_LearnsFromOtherCallers(t *testing.T) {
 		c = knowing(t, s, nodeA)
 		require.Nil(t, c.Do(t.Context(), &risky).Error)
 		require.Equal(t, []string{nodeA, nodeA, nodeB, nodeB}, s.targets())
-	})
-}
-
-// An owner that did not answer is avoided until it does, even if others still name it.
-func TestDo_WhoAnswersIsNotAvoidedAnyMore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var c *client.Client
-		fenced := no(nodeB, messages.Error{Code: messages.CodeFenced})
-		named := func(ctx context.Context, req *messages.Request) (*messages.Reply, error) {
-			require.Nil(t, c.Do(ctx, &read).Error) // by nodeA: another caller remembers it again
-			return fenced(ctx, req)
-		}
-		s := play(undelivered, named, ok(nodeA, 1, 1), no(nodeA, messages.Error{Code: messages.CodeDraining}), ok(nodeB, 2, 1))
-		c = knowing(t, s, nodeA)
-		req := risky
-		req.Avoid = make([]string, 0, 4)
-		require.Nil(t, c.Do(t.Context(), &req).Error)
-		require.Equal(t, []string{nodeA, "", "", "", nodeA}, s.targets())
-		require.Equal(t, []string{nodeA}, s.sent[3].req.Avoid)
-		require.Empty(t, s.sent[4].req.Avoid)
-		require.Equal(t, make([]string, 4), req.Avoid[:4], "the caller's list stays as it is")
 	})
 }
 
@@ -314,7 +303,7 @@ func TestDo_RefusesWhatCanNeverWork(t *testing.T) {
 func TestNew_RefusesWhatCannotWork(t *testing.T) {
 	_, err := client.New(nil, client.Config{})
 	require.ErrorIs(t, err, messages.ErrInvalidArgument)
-	for _, cfg := range []client.Config{{AttemptTimeout: -1}, {RequestTimeout: -1}, {MaxOwners: -1}} {
+	for _, cfg := range []client.Config{{AttemptTimeout: -1}, {LocateTimeout: -1}, {RequestTimeout: -1}, {MaxOwners: -1}} {
 		_, err := client.New(play(), cfg)
 		require.ErrorIs(t, err, messages.ErrInvalidArgument)
 	}

@@ -17,9 +17,14 @@
 //
 // # Where a request goes
 //
-// To the owner that is remembered; else any member is asked who that is or should be, and carries nothing out
-// itself. Whoever is not the owner says who is (CodeNotOwner, CodeDraining), and the client goes there at once. There is no other view of the cluster in a client:
-// it knows no members, reads no lease, and what it remembers may be wrong without harm.
+// To the owner that is remembered; else any member is asked who that is or should be (messages.ActionLocate): it is not
+// told what is to be done, and carries nothing out. Whoever is not the owner says who is (CodeNotOwner, CodeDraining), and
+// the client goes there at once. There is no other view of the cluster in a client: it knows no members, reads no
+// lease, and what it remembers may be wrong without harm.
+//
+// An owner that does not answer is avoided: the members are asked for another one (messages.Request.Avoid). One that
+// only cannot be reached is given Config.LocateTimeout first. It may have lost its connection for a moment, as all do
+// when NATS is started anew, and it alone can go on without losing anything.
 //
 // # What is sent again
 //

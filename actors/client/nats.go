@@ -127,7 +127,7 @@ func (t *natsTransport) currentSession() context.Context {
 
 // Send implements Transport: one message each way, in JSON.
 func (t *natsTransport) Send(ctx context.Context, target string, req *messages.Request) (*messages.Reply, error) {
-	data, err := json.Marshal(req)
+	data, err := messages.EncodeWire(req)
 	if err != nil {
 		return messages.Refuse(&messages.Error{Code: messages.CodeInvalidArgument, Key: req.Key.String(), Message: "the request cannot be written as JSON", Err: err}), nil
 	}

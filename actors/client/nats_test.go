@@ -74,7 +74,7 @@ func member(t *testing.T, url, owner string, answer func(msg *nats.Msg, target s
 		}
 	}
 	_, err = conn.QueueSubscribe(subjects.AnyRequest(), client.RequestQueue, func(msg *nats.Msg) {
-		respond(msg, &messages.Reply{Owner: owner, Error: &messages.Error{Code: messages.CodeNotOwner, Owner: owner}})
+		respond(msg, &messages.Reply{Owner: owner}) // who should be asked
 	})
 	require.NoError(t, err)
 	_, err = conn.Subscribe(subjects.Request(owner), on(owner))

@@ -34,11 +34,9 @@ func TestDo_NothingIsDoneTwice(t *testing.T) {
 			attempts, doubtful, after := 0, false, 0
 			s := play()
 			one := func(ctx context.Context, req *messages.Request) (*messages.Reply, error) {
-				if attempts++; doubtful {
-					after++
-				}
-				if s.sent[len(s.sent)-1].target == "" { // any member: nothing is carried out
-					switch rapid.IntRange(0, 5).Draw(t, "any") {
+				named := rapid.SampledFrom([]string{"", nodeA, nodeB})
+				if s.sent[len(s.sent)-1].target == "" { // any member: nothing is carried out, and the script sees to it that nothing could be
+					switch rapid.IntRange(0, 7).Draw(t, "any") {
 					case 0:
 						return undelivered(ctx, req)
 					case 1:
@@ -46,9 +44,14 @@ func TestDo_NothingIsDoneTwice(t *testing.T) {
 					case 2:
 						return silence(ctx, req)
 					case 3:
-						return no(nodeC, messages.Error{Code: messages.CodeUnavailable})(ctx, req)
+						return no(nodeC, messages.Error{Code: rapid.SampledFrom(codes).Draw(t, "code"), Owner: named.Draw(t, "owner")})(ctx, req)
+					case 4:
+						return with(rapid.SampledFrom([]*messages.Reply{nil, {}, {Epoch: 4, Seq: 5, Appended: make([]messages.Appended, 2), Result: &messages.Result{}}}).Draw(t, "none"))(ctx, req)
 					}
-					return no(nodeC, messages.Error{Code: messages.CodeNotOwner, Owner: rapid.SampledFrom([]string{nodeA, nodeB}).Draw(t, "named")})(ctx, req)
+					return is(named.Draw(t, "named"))(ctx, req)
+				}
+				if attempts++; doubtful {
+					after++
 				}
 				target := rapid.SampledFrom([]string{nodeA, nodeB, nodeC}).Draw(t, "node")
 				switch rapid.IntRange(0, 6).Draw(t, "kind") {
@@ -68,7 +71,7 @@ func TestDo_NothingIsDoneTwice(t *testing.T) {
 				}
 				code := rapid.SampledFrom(codes).Draw(t, "code")
 				doubtful = doubtful || code == messages.CodeUnknownOutcome || (closing && slices.Contains(midway, code))
-				e := messages.Error{Code: code, Owner: rapid.SampledFrom([]string{"", nodeA, nodeB}).Draw(t, "owner"),
+				e := messages.Error{Code: code, Owner: named.Draw(t, "owner"),
 					RetryAfter: time.Duration(rapid.Int64Range(-10, 3000).Draw(t, "after")) * ms}
 				return no(target, e)(ctx, req)
 			}
@@ -89,6 +92,10 @@ func TestDo_NothingIsDoneTwice(t *testing.T) {
 				t.Fatal("no reply")
 			case !repeatable && after > 0:
 				t.Fatalf("sent again after an attempt that may have been carried out: %d attempts", attempts)
+			case reply.Error == nil && attempts == 0:
+				t.Fatal("a success, and no owner was asked")
+			case reply.Error != nil && reply.Error.Code == messages.CodeUnknownOutcome && !doubtful:
+				t.Fatalf("%v, and nothing was in doubt", reply.Error)
 			case reply.Error == nil && !closing && reply.Epoch < seen.Epoch:
 				t.Fatalf("answered from epoch %d, seen was %d", reply.Epoch, seen.Epoch)
 			case reply.Error != nil && doubtful && !reads &&

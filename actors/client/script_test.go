@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"testing"
 	"time"
@@ -38,6 +39,7 @@ type sent struct {
 // members answer and when, down to answers that no member of ours gives: that is written down here.
 type script struct {
 	steps []step
+	home  string // if set, it is who any member names; these questions and answers are not steps, and not in sent
 	begun time.Time
 
 	mu   sync.Mutex
@@ -47,6 +49,12 @@ type script struct {
 func play(steps ...step) *script { return &script{steps: steps, begun: time.Now()} }
 
 func (s *script) Send(ctx context.Context, target string, req *messages.Request) (*messages.Reply, error) {
+	if target == "" {
+		onlyLocates(req)
+		if s.home != "" {
+			return &messages.Reply{Owner: s.home}, nil
+		}
+	}
 	s.mu.Lock()
 	i := len(s.sent)
 	deadline, _ := ctx.Deadline()
@@ -57,6 +65,14 @@ func (s *script) Send(ctx context.Context, target string, req *messages.Request)
 	defer s.mu.Unlock()
 	s.sent[i].until = time.Since(s.begun)
 	return reply, err
+}
+
+// onlyLocates panics unless a request to any member is a question who should be asked, and says no more than it must.
+func onlyLocates(req *messages.Request) {
+	question := messages.Request{Version: messages.WireVersion, Action: messages.ActionLocate, Key: req.Key, Avoid: req.Avoid, TimeoutMS: req.TimeoutMS}
+	if !reflect.DeepEqual(question, *req) {
+		panic(fmt.Sprintf("any member is sent more than a question: %+v", *req))
+	}
 }
 
 func (s *script) targets() (targets []string) {
@@ -77,6 +93,9 @@ func (s *script) waits() (waits []time.Duration) {
 // ok is a success of an owner at an epoch and a seq.
 func ok(owner string, epoch uint64, seq int64) step {
 	return func(_ context.Context, req *messages.Request) (*messages.Reply, error) {
+		if req.Action == messages.ActionLocate {
+			return &messages.Reply{Owner: owner}, nil
+		}
 		reply := &messages.Reply{Owner: owner, Epoch: epoch, Seq: seq}
 		switch req.Action {
 		case messages.ActionAppend:
@@ -93,6 +112,9 @@ func ok(owner string, epoch uint64, seq int64) step {
 		return reply, nil
 	}
 }
+
+// is is a member's answer to the question who should be asked.
+func is(owner string) step { return with(&messages.Reply{Owner: owner}) }
 
 // no is a refusal by a member.
 func no(by string, e messages.Error) step {
@@ -145,11 +167,11 @@ func knowing(t *testing.T, s *script, owner string) *client.Client {
 	if owner == "" {
 		return newClient(t, s, client.Config{})
 	}
-	steps := s.steps
-	s.steps = []step{ok(owner, 1, 1)}
+	steps, home := s.steps, s.home
+	s.steps, s.home = []step{ok(owner, 1, 1)}, owner
 	c := newClient(t, s, client.Config{})
 	require.Nil(t, c.Do(t.Context(), &read).Error)
-	s.steps, s.sent = steps, nil
+	s.steps, s.home, s.sent = steps, home, nil
 	require.Equal(t, owner, c.Owner(tenantKey))
 	return c
 }

@@ -154,7 +154,8 @@ func (t *Tenant) Snapshot(ctx context.Context) (messages.Manifest, error) {
 }
 
 // Handoff closes the tenant at its owner without loss: the next request opens it again, maybe elsewhere. A tenant
-// that is open nowhere is CodeNotOwner, with this and the following two.
+// that is open nowhere is CodeNotFound, or CodeNotOwner where the transport reaches a node that is no member of a
+// cluster; so it is with Abandon.
 func (t *Tenant) Handoff(ctx context.Context) error { return t.order(ctx, messages.ActionHandoff) }
 
 // Abandon closes the tenant at its owner at once, without a last snapshot: events since the one before are

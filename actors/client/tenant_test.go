@@ -31,7 +31,9 @@ func TestTenant_RefusesMalformedIDs(t *testing.T) {
 
 // The mark goes with every request, and forward with every answer that tells a state.
 func TestTenant_RemembersWhatItHasSeen(t *testing.T) {
-	s := play(ok(nodeA, 1, 5), ok(nodeA, 1, 4), ok(nodeA, 1, 9), no(nodeA, messages.Error{Code: messages.CodeSQL}), ok(nodeB, 2, 9), ok(nodeB, 2, 0), ok(nodeB, 2, 9))
+	s := play(ok(nodeA, 1, 5), ok(nodeA, 1, 4), ok(nodeA, 1, 9), no(nodeA, messages.Error{Code: messages.CodeSQL}), ok(nodeB, 2, 9),
+		with(&messages.Reply{Owner: nodeB, Epoch: 7, Seq: 50}), ok(nodeB, 2, 9))
+	s.home = nodeA
 	tenant := handle(t, s)
 	require.Zero(t, tenant.Seen())
 	event := messages.Event{Kind: "k", IdemKey: "1"}
@@ -70,16 +72,17 @@ func TestTenant_RemembersWhatItHasSeen(t *testing.T) {
 
 func TestTenant_AnswersOlderThanWhatWasSeenAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := play(ok(nodeB, 2, 9), ok(nodeA, 1, 50), ok(nodeB, 2, 8), ok(nodeB, 2, 9))
+		s := play(is(nodeB), ok(nodeB, 2, 9), ok(nodeB, 2, 8), is(nodeA), ok(nodeA, 1, 50), is(nodeC), ok(nodeC, 3, 9))
 		tenant := handle(t, s)
 		_, err := tenant.Query(t.Context(), "SELECT 1")
 		require.NoError(t, err)
 		_, err = tenant.Query(t.Context(), "SELECT 1")
 		require.NoError(t, err)
-		require.Equal(t, []string{"", nodeB, "", ""}, s.targets(), "the owner that goes backwards is forgotten")
-		require.ElementsMatch(t, []string{nodeA, nodeB}, s.sent[3].req.Avoid)
+		require.Equal(t, []string{"", nodeB, nodeB, "", nodeA, "", nodeC}, s.targets(), "the owner that goes backwards is forgotten")
+		require.ElementsMatch(t, []string{nodeA, nodeB}, s.sent[5].req.Avoid)
 
 		s = play(ok(nodeB, 2, 9), ok(nodeA, 1, 50))
+		s.home = nodeB
 		tenant = handle(t, s)
 		_, err = tenant.Query(t.Context(), "SELECT 1")
 		require.NoError(t, err)
@@ -97,6 +100,7 @@ func lost(epoch uint64, seq int64) step {
 // The declared loss is told once, and the next call works on what is left.
 func TestH2_LostHistoryIsToldOnce(t *testing.T) {
 	s := play(ok(nodeA, 1, 9), lost(2, 5), ok(nodeB, 2, 6))
+	s.home = nodeA
 	tenant := handle(t, s)
 	event := messages.Event{Kind: "k", IdemKey: "1"}
 	_, err := tenant.Append(t.Context(), event)
@@ -111,9 +115,24 @@ func TestH2_LostHistoryIsToldOnce(t *testing.T) {
 	require.Equal(t, messages.Seen{Epoch: 2, Seq: 6}, tenant.Seen())
 }
 
+// Within an epoch, too, what the owner has is what is left.
+func TestH2_LostHistoryOfTheSameEpoch(t *testing.T) {
+	s := play(ok(nodeA, 2, 9), lost(2, 5), ok(nodeA, 2, 5))
+	s.home = nodeA
+	tenant := handle(t, s)
+	_, err := tenant.Query(t.Context(), "SELECT 1")
+	require.NoError(t, err)
+	_, err = tenant.Query(t.Context(), "SELECT 1")
+	require.ErrorIs(t, err, messages.ErrHistoryLost)
+	require.Equal(t, messages.Seen{Epoch: 2, Seq: 5}, tenant.Seen())
+	_, err = tenant.Query(t.Context(), "SELECT 1")
+	require.NoError(t, err, "it is told once")
+}
+
 // A snapshot is taken without asking what the caller has seen: it must not hide a loss from the next call.
 func TestH2_ASnapshotHidesNoLoss(t *testing.T) {
 	s := play(ok(nodeA, 1, 9), ok(nodeB, 2, 5), lost(2, 5))
+	s.home = nodeA
 	tenant := handle(t, s)
 	_, err := tenant.Query(t.Context(), "SELECT 1")
 	require.NoError(t, err)
@@ -134,6 +153,7 @@ func concurrently(t *testing.T, first, second step, before ...step) (*client.Ten
 		return first(ctx, req)
 	}
 	s := play(append(before, slow, second)...)
+	s.home = nodeA
 	tenant := handle(t, s)
 	for range before {
 		_, err := tenant.Query(t.Context(), "SELECT 1")
@@ -179,6 +199,7 @@ func TestH2_ALossThatIsToldLate(t *testing.T) {
 
 func TestTenant_Commands(t *testing.T) {
 	s := play(with(&messages.Reply{Owner: nodeA, Epoch: 1, Seq: 1, Output: json.RawMessage(`{"n":1}`), Duplicate: true}))
+	s.home = nodeA
 	tenant := handle(t, s)
 	out, err := tenant.Call(t.Context(), "book", json.RawMessage(`{"x":1}`))
 	require.NoError(t, err)
