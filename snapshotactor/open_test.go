@@ -210,6 +210,26 @@ func TestS5_AFailedVerificationNamesTheObjectAndPinsNothing(t *testing.T) {
 	}
 }
 
+// A ledger that a newer version has written is refused, and not called corrupt: nobody must delete it.
+func TestS5_ALedgerOfANewerVersionIsNotCorrupt(t *testing.T) {
+	w := newWorld(t)
+	a := w.opened(1)
+	_, err := a.publish(t, "one")
+	require.NoError(t, err)
+	b := w.node(func(c *Config) { c.Verifier = newer{} })
+	err = b.open(2)
+	code(t, messages.CodeInvalidArgument, err)
+	object(t, testKey.ImageName(1, 1), err)
+	require.NotContains(t, w.names(), "e00000002/base.json")
+}
+
+// newer finds what it cannot read.
+type newer struct{}
+
+func (newer) Verify(context.Context, string, messages.Key) (events, lastSeq int64, err error) {
+	return 0, 0, &messages.Error{Code: messages.CodeInvalidArgument, Message: "a newer version is needed"}
+}
+
 const hash0 = "0000000000000000000000000000000000000000000000000000000000000000"
 
 func mustDefaults(t testing.TB, cfg Config) Config {

@@ -124,6 +124,10 @@ func verify(ctx context.Context, path string, verifier Verifier, key messages.Ke
 	case "":
 	case messages.CodeStorage, messages.CodeUnavailable, messages.CodeCanceled, messages.CodeDeadlineExceeded:
 		return 0, 0, err // nothing was found out about the image
+	case messages.CodeInvalidArgument:
+		e := *messages.AsError(err) // a newer version of Leasehold wrote it: it is not corrupt, and must not be taken for it
+		e.Key, e.Object = key.String(), name
+		return 0, 0, &e
 	default:
 		if ctx.Err() != nil {
 			return 0, 0, ended(ctx, name)
