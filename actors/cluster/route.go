@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"slices"
 
 	"github.com/leasehold/leasehold/messages"
 )
@@ -56,12 +57,15 @@ func (m *Member) locate(ctx context.Context, req *messages.Request) (owner strin
 }
 
 // departed returns the member that a tenant was handed to a while ago, or is being handed to: it lets
-// requests wait. While the tenant's actor here comes to its end, asking it would make it begin again.
+// requests wait. While the tenant's actor here comes to its end, asking it would make it begin again. What is remembered
+// may have come to nothing: the tenant is served here again, or that member leaves and takes nothing any more. It would
+// send everybody back.
 func (m *Member) departed(r *roster, req *messages.Request) string {
-	if next := m.departures.to(req.Key); next != "" && r.live(next) && !m.shunned(r, next, req.Avoid) {
-		return next
+	next := m.departures.to(req.Key)
+	if next == "" || !r.serving(next) || m.shunned(r, next, req.Avoid) || slices.Contains(m.node.Serving(), req.Key) {
+		return ""
 	}
-	return ""
+	return next
 }
 
 // answer answers a request from a client that takes this member for the owner. It is carried out here, or

@@ -119,6 +119,11 @@ func (r *roster) live(owner string) bool {
 	return slices.ContainsFunc(r.all, func(i Info) bool { return i.Owner == owner })
 }
 
+// serving reports whether an owner is a member that takes tenants.
+func (r *roster) serving(owner string) bool {
+	return slices.ContainsFunc(r.all, func(i Info) bool { return i.Owner == owner && i.State == StateServing })
+}
+
 // suggest returns who should try to acquire a tenant that nobody holds; "": nobody can. The owners in avoid
 // come last; without is not suggested at all.
 func (r *roster) suggest(key messages.Key, avoid []string, without string) string {
