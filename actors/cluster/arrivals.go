@@ -55,12 +55,14 @@ func (a *arrivals) end(key messages.Key, one *arrival) {
 	close(one.over)
 }
 
-// endAll ends every expectation.
-func (a *arrivals) endAll() {
+// endIf ends the expectations of tenants from owners who will not hand anything over any more.
+func (a *arrivals) endIf(gone func(from string) bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for key, one := range a.keys {
-		a.end(key, one)
+		if gone(one.from) {
+			a.end(key, one)
+		}
 	}
 }
 

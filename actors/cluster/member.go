@@ -234,9 +234,11 @@ func (m *Member) membership() {
 			return
 		}
 		all := v.members(m.info())
-		m.roster.Store(&roster{self: m.self, all: all, heard: v.heardAt()})
+		r := &roster{self: m.self, all: all, heard: v.heardAt()}
+		m.roster.Store(r)
 		m.metrics.members.Set(float64(len(all)))
 		if changed {
+			m.arrivals.endIf(func(from string) bool { return !r.live(from) }) // who died says nothing any more
 			names := make([]string, len(all))
 			for i, one := range all {
 				names[i] = one.Owner + " " + string(one.State)
@@ -328,7 +330,7 @@ func (m *Member) Close() error {
 		m.setState(stateGone)
 		_ = m.say(beat{Info: m.info()})
 		m.deafen(m.subs.any, m.subs.own, m.subs.moves, m.subs.members)
-		m.arrivals.endAll()
+		m.arrivals.endIf(func(string) bool { return true })
 		m.work.wait()
 		m.end()
 		m.running.Wait()

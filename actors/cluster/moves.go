@@ -55,6 +55,8 @@ func (m *Member) heardMove(msg *natsgo.Msg) {
 			m.work.start(func() { m.take(in) })
 		case moveKeep:
 			m.arrivals.ended(in.Key, in.From)
+		default:
+			answer.Error = &messages.Error{Code: messages.CodeInvalidArgument, Key: in.Key.String(), Message: "not a message of a move that this member knows"}
 		}
 	}
 	if !answerable(msg) {
@@ -73,6 +75,9 @@ func (m *Member) heardMove(msg *natsgo.Msg) {
 // in any case: each is told for itself why the tenant cannot be opened.
 func (m *Member) take(in move) {
 	defer m.arrivals.ended(in.Key, in.From)
+	if m.Leaving() {
+		return // since it agreed; whoever asks is told by the others whom to ask
+	}
 	ctx, cancel := context.WithTimeout(m.life, m.cfg.MoveTimeout)
 	defer cancel()
 	if _, err := m.node.Tenant(ctx, in.Key.Org, in.Key.Tenant); err != nil {
