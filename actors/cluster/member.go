@@ -256,9 +256,24 @@ func (m *Member) Members() []Info { return slices.Clone(m.roster.Load().all) }
 // Node returns the member's node.
 func (m *Member) Node() *actors.Node { return m.node }
 
-// Do carries out a request at the member that owns the tenant, wherever that is; see client.Client.Do.
+// Do carries out a request at the member that owns the tenant, wherever that is; see client.Client.Do. Once this member
+// has departed and no other one serves, it is CodeDraining, or CodeUnknownOutcome: nobody will answer before the deadline.
 func (m *Member) Do(ctx context.Context, req *messages.Request) *messages.Reply {
-	return m.client.Do(ctx, req)
+	reply := m.client.Do(ctx, req)
+	if e := reply.Error; e != nil && e.Code == messages.CodeClosed && *m.state.Load() == stateGone {
+		return m.refuse(&messages.Error{Code: messages.CodeDraining, Key: e.Key, RetryAfter: time.Second,
+			Message: "every member is on its way out; nothing was done", Err: e})
+	}
+	return reply
+}
+
+// desert ends the requests that came in on this member when it has departed and nobody is left who could carry them
+// out. Else they would wait for their deadlines, and the end of the process for them.
+func (m *Member) desert(all []Info) {
+	serves := func(i Info) bool { return i.State == StateServing }
+	if *m.state.Load() == stateGone && !slices.ContainsFunc(all, serves) {
+		_ = m.client.Close() // which opened nothing, so that nothing can fail
+	}
 }
 
 // Tenant returns a handle on a tenant, wherever it is served. It touches nothing. CodeInvalidID: a
@@ -309,7 +324,7 @@ func (m *Member) Leave(ctx context.Context) error {
 // still handing their tenants off. When ctx ends first, it returns its typed error.
 func (m *Member) Depart(ctx context.Context) error {
 	m.setState(stateGone)
-	_ = m.say(beat{Info: m.info()}) // again with every heartbeat
+	wake(m.nudge) // it says so, now and with every heartbeat
 	m.deafen(m.subs.any, m.subs.own, m.subs.moves)
 	for {
 		waiting := slices.ContainsFunc(m.Members(), func(i Info) bool { return i.Owner != m.self && i.State == StateLeaving })
