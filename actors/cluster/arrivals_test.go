@@ -26,7 +26,7 @@ func TestAnExpectationEnds(t *testing.T) {
 		"with its time":                         func(*arrivals) { time.Sleep(time.Second) },
 		"when the tenant is here":               func(a *arrivals) { a.ended(key, "a#1") },
 		"with another one of the same tenant":   func(a *arrivals) { a.expect(key, "b#1", time.Second) },
-		"when the owner was not heard for long": func(a *arrivals) { a.endUnless(func(from string) bool { return from != "a#1" }) },
+		"when the owner was not heard for long": func(a *arrivals) { a.endIf(func(from string) bool { return from == "a#1" }) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -36,7 +36,7 @@ func TestAnExpectationEnds(t *testing.T) {
 				waiting := a.waiting(key)
 				time.Sleep(time.Second - 1)
 				a.ended(key, "b#1")
-				a.endUnless(func(from string) bool { return from == "a#1" })
+				a.endIf(func(from string) bool { return from != "a#1" })
 				require.False(t, over(waiting), "not before")
 				end(a)
 				require.True(t, over(waiting))
