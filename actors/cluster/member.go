@@ -236,6 +236,7 @@ func (m *Member) membership() {
 		all := v.members(m.info())
 		r := &roster{self: m.self, all: all, heard: v.heardAt()}
 		m.roster.Store(r)
+		m.desert(all)
 		m.metrics.members.Set(float64(len(all)))
 		if changed {
 			m.arrivals.endIf(func(from string) bool { return !r.live(from) }) // who died says nothing any more
@@ -265,15 +266,6 @@ func (m *Member) Do(ctx context.Context, req *messages.Request) *messages.Reply 
 			Message: "every member is on its way out; nothing was done", Err: e})
 	}
 	return reply
-}
-
-// desert ends the requests that came in on this member when it has departed and nobody is left who could carry them
-// out. Else they would wait for their deadlines, and the end of the process for them.
-func (m *Member) desert(all []Info) {
-	serves := func(i Info) bool { return i.State == StateServing }
-	if *m.state.Load() == stateGone && !slices.ContainsFunc(all, serves) {
-		_ = m.client.Close() // which opened nothing, so that nothing can fail
-	}
 }
 
 // Tenant returns a handle on a tenant, wherever it is served. It touches nothing. CodeInvalidID: a
@@ -316,24 +308,6 @@ func (m *Member) Leave(ctx context.Context) error {
 		return m.leaveErr
 	case <-ctx.Done():
 		return messages.AsError(ctx.Err())
-	}
-}
-
-// Depart says goodbye once the node has stopped: nobody asks this member any more. It returns when no other
-// member is about to leave, or with ctx: a node with a NATS server inside it keeps it running for those that are
-// still handing their tenants off. When ctx ends first, it returns its typed error.
-func (m *Member) Depart(ctx context.Context) error {
-	m.setState(stateGone)
-	wake(m.nudge) // it says so, now and with every heartbeat
-	m.deafen(m.subs.any, m.subs.own, m.subs.moves)
-	for {
-		waiting := slices.ContainsFunc(m.Members(), func(i Info) bool { return i.Owner != m.self && i.State == StateLeaving })
-		if !waiting {
-			return nil
-		}
-		if !sleep(ctx, m.cfg.HeartbeatEvery/4) {
-			return messages.AsError(ctx.Err())
-		}
 	}
 }
 
