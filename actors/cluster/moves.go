@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	natsgo "github.com/nats-io/nats.go"
@@ -129,47 +130,52 @@ func (m *Member) move(ctx context.Context, key messages.Key, to string) (err err
 		_ = m.send(ctx, to, moveKeep, key)
 		return err
 	}
-	return m.send(ctx, to, moveTake, key)
+	_ = m.send(ctx, to, moveTake, key) // the lease is released: if this gets lost, the next request opens the tenant there
+	return nil
 }
 
-// misplaced returns the tenants that this node serves and another member should, and which one.
-func (m *Member) misplaced() map[messages.Key]string {
-	out := make(map[messages.Key]string)
-	r := m.roster.Load()
-	for _, key := range m.node.Serving() {
-		if to := m.suggest(r, key, nil); to != "" && to != m.self {
-			out[key] = to
-		}
+// place returns the member that should have a tenant which this node serves; "": this one, or nobody else can.
+func (m *Member) place(key messages.Key) string {
+	if to := m.suggest(m.roster.Load(), key, nil); to != m.self {
+		return to
 	}
-	return out
+	return ""
+}
+
+// misplaced returns the tenants that this node serves and another member should.
+func (m *Member) misplaced() []messages.Key {
+	return slices.DeleteFunc(m.node.Serving(), func(key messages.Key) bool { return m.place(key) == "" })
 }
 
 // moveAll moves everything that this node serves, for Leave.
 func (m *Member) moveAll(ctx context.Context) error {
 	var errs []error
-	// Twice: a tenant may have been opening when the first list was made, or its next owner have died.
-	for range 2 {
-		errs = m.moveEach(ctx, m.misplaced(), 0)
-		if len(errs) == 0 || ctx.Err() != nil {
+	// Again: a tenant may have been opening when the first list was made, or its next owner have died.
+	for range 3 {
+		list := m.misplaced()
+		if len(list) == 0 || ctx.Err() != nil {
 			break
 		}
+		errs = m.moveEach(ctx, list, 0)
 	}
 	return errors.Join(errs...)
 }
 
-// moveEach moves tenants, some at a time, with a pause before each.
-func (m *Member) moveEach(ctx context.Context, list map[messages.Key]string, pause time.Duration) []error {
+// moveEach moves tenants, some at a time, with a pause before each. A long list takes a while, so each goes to the
+// member that should have it by then.
+func (m *Member) moveEach(ctx context.Context, list []messages.Key, pause time.Duration) []error {
 	var group errgroup.Group
 	group.SetLimit(m.cfg.MoveParallel)
 	failed := make(chan error, len(list))
-	for key, to := range list {
+	for _, key := range list {
 		if pause > 0 && !sleep(ctx, pause) {
 			break
 		}
-		if ctx.Err() != nil {
-			break
-		}
 		group.Go(func() error {
+			to := m.place(key)
+			if to == "" || ctx.Err() != nil {
+				return nil
+			}
 			err := m.move(ctx, key, to)
 			if err != nil && messages.CodeOf(err) != messages.CodeNotOwner { // it closed in between
 				m.log.Warn("a tenant was not handed over", "key", key.String(), "to", to, "code", messages.CodeOf(err))
