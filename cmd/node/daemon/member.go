@@ -53,11 +53,14 @@ func (d *daemon) join(ctx context.Context, registry prometheus.Registerer) error
 	return nil
 }
 
-// leave hands the tenants to other members, if there are any. What it cannot hand over, the node hands off.
+// leave hands the tenants to other members, if there are any, in three quarters of the time for a shutdown. What it
+// cannot hand over, the node hands off in the rest of it: without a handoff, what no snapshot holds would be lost.
 func (d *daemon) leave(ctx context.Context) {
 	if d.member == nil {
 		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, d.Config.ShutdownTimeout*3/4)
+	defer cancel()
 	if err := d.member.Leave(ctx); err != nil {
 		d.Log.Warn("not every tenant went to another member; the rest is handed off", "error", err)
 	}
