@@ -36,7 +36,8 @@ func (m *Member) heardRequest(msg *natsgo.Msg, direct bool) {
 		m.reply(msg, req, m.serve(msg.Data, req, direct))
 	})
 	if !taken {
-		m.inFlight.Add(-1) // the member is closed: the client will ask another one
+		m.inFlight.Add(-1)
+		m.reply(msg, nil, m.refuse(&messages.Error{Code: messages.CodeClosed, Message: "the member has left; nothing was done"}))
 	}
 }
 
@@ -62,34 +63,46 @@ func (m *Member) serve(data []byte, req *messages.Request, direct bool) (reply *
 	return m.answer(ctx, req)
 }
 
-// reply sends an answer. One that is too large for a message becomes a refusal: of a page of events, half
-// of it is sent instead.
+// reply sends an answer.
 func (m *Member) reply(msg *natsgo.Msg, req *messages.Request, reply *messages.Reply) {
-	limit := int(m.conn.MaxPayload())
+	data, err := fit(int(m.conn.MaxPayload()), req, reply)
+	if err == nil {
+		err = msg.Respond(data)
+	}
+	if err != nil {
+		m.log.Debug("an answer could not be sent", "error", err)
+	}
+}
+
+// fit writes an answer. One that is too large for a message becomes a refusal: of a page of events, half
+// of it is sent instead. A refusal loses its text, and says the same without it.
+func fit(limit int, req *messages.Request, reply *messages.Reply) ([]byte, error) {
 	for {
 		data, err := messages.EncodeWire(reply)
 		switch {
+		case err == nil && len(data) <= limit:
+			return data, nil
+		case reply.Error != nil && reply.Error.Message == "":
+			return data, err // the server has the last word
+		case reply.Error != nil:
+			bare := *reply.Error
+			bare.Message = ""
+			reply = &messages.Reply{Owner: reply.Owner, Epoch: reply.Epoch, Seq: reply.Seq, Error: &bare}
 		case err != nil:
-			reply = m.tooMuch(req, reply, &messages.Error{Code: messages.CodeInternal, Message: "the answer cannot be written as JSON"})
-			continue
-		case len(data) <= limit:
-			if err := msg.Respond(data); err != nil {
-				m.log.Debug("an answer could not be sent", "error", err)
-			}
-			return
+			reply = tooMuch(req, reply, &messages.Error{Code: messages.CodeInternal, Message: "the answer cannot be written as JSON"})
 		case len(reply.Events) > 1:
 			half := *reply
 			half.Events, half.More = reply.Events[:len(reply.Events)/2], true
 			reply = &half
 		default:
-			reply = m.tooMuch(req, reply, &messages.Error{Code: messages.CodeTooLarge,
+			reply = tooMuch(req, reply, &messages.Error{Code: messages.CodeTooLarge,
 				Message: fmt.Sprintf("the answer is over the %d bytes that a NATS message may have", limit)})
 		}
 	}
 }
 
 // tooMuch is the answer in place of one that cannot be sent. What was done stands.
-func (m *Member) tooMuch(req *messages.Request, reply *messages.Reply, why *messages.Error) *messages.Reply {
+func tooMuch(req *messages.Request, reply *messages.Reply, why *messages.Error) *messages.Reply {
 	if req != nil && reply.Error == nil && (req.Action == messages.ActionAppend || req.Action == messages.ActionCall) {
 		why = messages.Unknown(req.Key, reply.Epoch, why)
 		why.Message = "the work stands, but its answer cannot be sent"
