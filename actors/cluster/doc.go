@@ -17,11 +17,11 @@
 //
 // # How a request finds its tenant
 //
-// A client sends it to the member that answered for the tenant last, or else to any. The member carries it
-// out if it serves the tenant. If not, it looks the owner up in the lease store; if there is none that lives, the
-// member with the highest rendezvous weight should become it. Then it either tries to acquire
-// the tenant itself, or refuses with CodeNotOwner and names whom to ask. Clients follow, and remember. Members
-// never send requests on, so that no two of them wait for each other.
+// A client sends it to the member that answered for the tenant last. If it knows none, it asks any member who that is:
+// the owner in the lease store, or, if there is none that lives, the member with the highest rendezvous weight, which
+// should become it. The member that gets the request carries it out if it serves the tenant, or can acquire it; if not,
+// it refuses with CodeNotOwner and names whom to ask. Clients follow, and remember. Members never send requests on, so
+// that no two of them wait for each other.
 //
 // # How a tenant moves
 //

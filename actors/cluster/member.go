@@ -87,7 +87,9 @@ func Join(ctx context.Context, cfg Config) (*Member, error) {
 		return nil, err
 	}
 	if err := m.subscribe(ctx); err != nil {
+		m.end() // first: nobody takes heartbeats, and what has come in already is not wanted any more
 		m.deafen(m.subs.any, m.subs.own, m.subs.moves, m.subs.members)
+		m.work.wait()
 		m.metrics.close()
 		return nil, err
 	}
@@ -323,6 +325,7 @@ func (m *Member) Close() error {
 		m.work.wait()
 		m.end()
 		m.running.Wait()
+		_ = m.say(beat{Info: m.info()}) // again: a heartbeat from before may have gone out meanwhile
 		m.metrics.close()
 		err = m.client.Close()
 		if m.conn.IsConnected() {

@@ -21,7 +21,7 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		registry:  registry,
 		members:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "leasehold_members", Help: "Members of the cluster that this node hears, itself included."}),
-		redirects: prometheus.NewCounter(prometheus.CounterOpts{Name: "leasehold_redirects_total", Help: "Requests that were sent on to another member."}),
+		redirects: prometheus.NewCounter(prometheus.CounterOpts{Name: "leasehold_redirects_total", Help: "Requests that were refused because another member serves the tenant, or should."}),
 		moves:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "leasehold_moves_total", Help: "Tenants handed to another member, by outcome."}, []string{"code"}),
 		moveTime:  prometheus.NewHistogram(prometheus.HistogramOpts{Name: "leasehold_move_seconds", Help: "Time of a move until the lease was released.", Buckets: prometheus.DefBuckets}),
 	}
