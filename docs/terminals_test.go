@@ -10,12 +10,16 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 )
 
@@ -63,6 +67,22 @@ func TestThreeTerminals(t *testing.T) {
 	var killed *exec.ExitError
 	require.ErrorAs(t, nodes[1].cmd.Wait(), &killed)
 	require.Equal(t, syscall.SIGKILL, killed.Sys().(syscall.WaitStatus).Signal(), "it was killed by the document")
+
+	// What operations.md says of a member that is lost for good: its disk is gone, and another one takes its place, with
+	// its name and addresses. When it has caught up it has what the others have, so that one of these can be lost next.
+	require.NoError(t, os.RemoveAll(filepath.Join(folder, "node-b")))
+	again := r.launch(ctx, t, folder, nodes[1].line)
+	defer again.end(t)
+	again.listening(t)
+	for _, n := range []*process{nodes[0], again, nodes[2]} {
+		n.sees(ctx, t, 3)
+	}
+	caughtUp(ctx, t, "nats://"+elsewhere("127.0.0.1:4223"))
+	require.NoError(t, nodes[0].cmd.Process.Kill())
+	r.runWithin(ctx, t, folder, elsewhere(`go run ./examples/appclient nats://127.0.0.1:4221,nats://127.0.0.1:4222,nats://127.0.0.1:4223
+#> seq 1, there already: true, events: 1
+#> answered by …
+`))
 }
 
 // cluster starts the nodes, all before any of them is waited for, and waits until each sees all of them.
@@ -70,29 +90,63 @@ func (r runner) cluster(ctx context.Context, t *testing.T, folder, text string) 
 	t.Helper()
 	for _, line := range strings.Split(strings.TrimSpace(strings.ReplaceAll(text, "\\\n", "")), "\n") {
 		n := r.launch(ctx, t, folder, line)
-		// Without the one that is dead, a second one that ends takes NATS away from the third: they could not hand off.
-		t.Cleanup(func() {
-			_ = n.cmd.Process.Kill()
-			_ = n.cmd.Wait() // of one that was waited for before
-			if t.Failed() {
-				t.Logf("%s\n%s", n.line, n.errs)
-			}
-		})
+		t.Cleanup(func() { n.end(t) })
 		nodes = append(nodes, n)
 	}
 	for _, n := range nodes {
 		n.listening(t)
 	}
 	for _, n := range nodes {
-		for n.members(ctx, t) != len(nodes) {
-			select {
-			case <-time.After(10 * time.Millisecond):
-			case <-ctx.Done():
-				t.Fatalf("%s does not see all members: %v", n.address, ctx.Err())
-			}
-		}
+		n.sees(ctx, t, len(nodes))
 	}
 	return nodes
+}
+
+// caughtUp waits until every replica of leases and copies is current: what `nats stream report` shows.
+func caughtUp(ctx context.Context, t *testing.T, url string) {
+	t.Helper()
+	conn, err := nats.Connect(url)
+	require.NoError(t, err)
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	require.NoError(t, err)
+	current := func(name string) bool {
+		stream, err := js.Stream(ctx, name)
+		if err != nil {
+			return false // no leader, for a moment
+		}
+		cluster := stream.CachedInfo().Cluster
+		return cluster != nil && cluster.Leader != "" && len(cluster.Replicas) == 2 &&
+			!slices.ContainsFunc(cluster.Replicas, func(r *jetstream.PeerInfo) bool { return !r.Current || r.Offline })
+	}
+	for !current("KV_leasehold-leases") || !current("leasehold-leasehold-objects") {
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			t.Fatalf("the replicas are not current: %v", ctx.Err())
+		}
+	}
+}
+
+// end kills a node of a cluster that has lost another one: when the next one ends, the third cannot hand off any more.
+func (p *process) end(t *testing.T) {
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait() // it may have been waited for before
+	if t.Failed() {
+		t.Logf("%s\n%s", p.line, p.errs)
+	}
+}
+
+// sees waits until a node sees so many members.
+func (p *process) sees(ctx context.Context, t *testing.T, count int) {
+	t.Helper()
+	for p.members(ctx, t) != count {
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			t.Fatalf("%s does not see %d members: %v", p.address, count, ctx.Err())
+		}
+	}
 }
 
 // members returns how many members a node sees.
