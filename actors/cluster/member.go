@@ -36,6 +36,7 @@ type Member struct {
 	state    atomic.Pointer[State]
 	open     atomic.Int64 // tenants that the node serves, as of the last heartbeat
 	inFlight atomic.Int64 // requests
+	inBytes  atomic.Int64 // what they have
 
 	beats   chan Info     // from the subscription to the membership
 	nudge   chan struct{} // asks the membership for a heartbeat at once

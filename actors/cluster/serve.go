@@ -25,18 +25,20 @@ func (m *Member) heardRequest(msg *natsgo.Msg, direct bool) {
 	if !answerable(msg) {
 		return
 	}
-	if m.inFlight.Add(1) > int64(m.cfg.MaxRequests) {
-		m.inFlight.Add(-1)
+	size := int64(len(msg.Data))
+	done := func() { m.inFlight.Add(-1); m.inBytes.Add(-size) }
+	if n, bytes := m.inFlight.Add(1), m.inBytes.Add(size); n > int64(m.cfg.MaxRequests) || bytes > int64(m.cfg.MaxRequestBytes) {
+		done()
 		m.reply(msg, nil, m.refuse(&messages.Error{Code: messages.CodeOverloaded, RetryAfter: 100 * time.Millisecond, Message: "too many requests on this member"}))
 		return
 	}
 	taken := m.work.start(func() {
-		defer m.inFlight.Add(-1)
+		defer done()
 		req := &messages.Request{}
 		m.reply(msg, req, m.serve(msg.Data, req, direct))
 	})
 	if !taken {
-		m.inFlight.Add(-1)
+		done()
 		m.reply(msg, nil, m.refuse(&messages.Error{Code: messages.CodeClosed, Message: "the member has left; nothing was done"}))
 	}
 }
