@@ -81,7 +81,8 @@ func (s *Server) Join(ctx context.Context, log *slog.Logger) error {
 	// has recorded nothing does not count: it has only seen them.
 	group, _ := s.meta()
 	again := len(group.Peers)+1 >= s.members && group.PIndex > 0
-	looked := 0
+	tell := time.NewTicker(tellEvery)
+	defer tell.Stop()
 	err := poll(ctx, lookEvery, "", func() bool {
 		if s.failed() != nil {
 			return true
@@ -90,9 +91,11 @@ func (s *Server) Join(ctx context.Context, log *slog.Logger) error {
 		if st.formed() && (again || s.recorded()) {
 			return true
 		}
-		if looked++; looked%int(tellEvery/lookEvery) == 0 {
+		select {
+		case <-tell.C:
 			log.Info("waiting for the NATS cluster", "members", st.Members, "reachable", st.Reachable, "known", st.Known,
 				"leader", st.Leader, "current", st.Current, "first_start", !again)
+		default:
 		}
 		return false
 	})
@@ -103,6 +106,32 @@ func (s *Server) Join(ctx context.Context, log *slog.Logger) error {
 		e := messages.AsError(err)
 		e.Message = "the members of the NATS cluster did not come together: " + s.Status().String()
 		return e
+	}
+	return s.catchUp(ctx, log)
+}
+
+// catchUpTimeout bounds the wait for the replicas on this server.
+const catchUpTimeout = 30 * time.Second
+
+// catchUp waits until the replicas on this server have what the others have: whoever stops the next server once this one
+// answers must not leave a majority of which one knows nothing. It is no condition: a stream that cannot catch up, for
+// whatever reason, must not keep the node from starting.
+func (s *Server) catchUp(ctx context.Context, log *slog.Logger) error {
+	bounded, cancel := context.WithTimeout(ctx, catchUpTimeout)
+	defer cancel()
+	var last string
+	err := poll(bounded, lookEvery, "", func() bool {
+		health := s.ns.Healthz(nil)
+		last = health.Error
+		return s.failed() != nil || health.Status == "ok"
+	})
+	switch {
+	case s.failed() != nil:
+		return s.failed()
+	case ctx.Err() != nil:
+		return messages.AsError(ctx.Err())
+	case err != nil:
+		log.Warn("not all replicas on this NATS server have caught up; do not stop another one yet", "error", last)
 	}
 	return nil
 }

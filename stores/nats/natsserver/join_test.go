@@ -81,7 +81,7 @@ func TestJoin_WaitsForAllOnceAndThenForAMajority(t *testing.T) {
 	start(0)
 	start(1)
 	said := &log{}
-	err := servers[0].Join(within(t, 3500*time.Millisecond), slog.New(slog.NewTextHandler(said, nil)))
+	err := servers[0].Join(within(t, 6*time.Second), slog.New(slog.NewTextHandler(said, nil)))
 	require.ErrorIs(t, err, messages.ErrUnavailable)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorContains(t, err, "2 of 3 members are reachable")
