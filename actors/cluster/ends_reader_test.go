@@ -1,0 +1,44 @@
+package cluster_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/messages"
+)
+
+// A second signal ends a node at once, in the middle of whatever its membership is doing.
+func TestAMemberMayBeClosedInTheMiddleOfLeaving(t *testing.T) {
+	f := newFleet(t)
+	a, b := f.join("a"), f.join("b")
+	f.see(2, a, b)
+	for i := range 20 {
+		_, err := f.tenant(a, i).Append(within(t, 10*time.Second), messages.Event{Kind: "k", IdemKey: "1"})
+		require.NoError(t, err)
+	}
+	ctx := within(t, 30*time.Second)
+	var all sync.WaitGroup
+	for range 2 {
+		all.Go(func() { _ = a.Leave(ctx) }) // what could not be moved any more is an error
+	}
+	all.Go(func() { _ = a.Depart(ctx) })
+	all.Go(func() { _ = a.node.Abort() })
+	for range 2 {
+		all.Go(func() { _ = a.Close() })
+	}
+	ended := make(chan struct{})
+	go func() { all.Wait(); close(ended) }()
+	select {
+	case <-ended:
+	case <-time.After(20 * time.Second):
+		t.Fatal("something waits for ever")
+	}
+	f.see(1, b)
+	for i := range 20 {
+		_, err := f.tenant(b, i).Append(within(t, 20*time.Second), messages.Event{Kind: "k", IdemKey: "2"})
+		require.NoError(t, err)
+	}
+}
