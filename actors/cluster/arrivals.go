@@ -11,14 +11,20 @@ import (
 // instead of being refused. It is shared by the goroutines of requests and of moves, hence the lock, which
 // is never held while anything is waited for.
 type arrivals struct {
+	now  func() time.Time
 	mu   sync.Mutex
 	keys map[messages.Key]*arrival
+	told map[messages.Key]time.Time // until when it is remembered that a tenant was to come here
 }
 
 type arrival struct {
 	from  string
 	timer *time.Timer
 	over  chan struct{} // closed when the tenant is here, or will not come
+}
+
+func newArrivals(now func() time.Time) *arrivals {
+	return &arrivals{now: now, keys: make(map[messages.Key]*arrival), told: make(map[messages.Key]time.Time)}
 }
 
 // expect begins to wait for a tenant, at most for a time. It takes the place of an earlier expectation.
@@ -28,6 +34,7 @@ func (a *arrivals) expect(key messages.Key, from string, most time.Duration) {
 	if before := a.keys[key]; before != nil {
 		a.end(key, before)
 	}
+	a.told[key] = a.now().Add(rememberMove)
 	one := &arrival{from: from, over: make(chan struct{})}
 	a.keys[key] = one
 	one.timer = time.AfterFunc(most, func() {
@@ -74,4 +81,24 @@ func (a *arrivals) waiting(key messages.Key) <-chan struct{} {
 		return one.over
 	}
 	return nil
+}
+
+// meant reports whether a tenant was to come here a while ago: its last owner remembers that, too, and would send
+// everybody back.
+func (a *arrivals) meant(key messages.Key) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	until, ok := a.told[key]
+	return ok && a.now().Before(until)
+}
+
+// sweep drops what is too old.
+func (a *arrivals) sweep() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for key, until := range a.told {
+		if !a.now().Before(until) {
+			delete(a.told, key)
+		}
+	}
 }

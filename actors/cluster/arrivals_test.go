@@ -30,7 +30,7 @@ func TestAnExpectationEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a := &arrivals{keys: make(map[messages.Key]*arrival)}
+				a := newArrivals(time.Now)
 				require.Nil(t, a.waiting(key))
 				a.expect(key, "a#1", time.Second)
 				waiting := a.waiting(key)

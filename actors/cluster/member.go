@@ -70,7 +70,7 @@ func Join(ctx context.Context, cfg Config) (*Member, error) {
 	}
 	m := &Member{
 		cfg: cfg, node: cfg.Node, self: cfg.Node.Owner(), log: cfg.Log, conn: cfg.Conn, subjects: subjects, started: cfg.Now(),
-		arrivals: &arrivals{keys: make(map[messages.Key]*arrival)}, departures: &departures{now: cfg.Now, keys: make(map[messages.Key]departure)},
+		arrivals: newArrivals(cfg.Now), departures: &departures{now: cfg.Now, keys: make(map[messages.Key]departure)},
 		beats: make(chan Info, 256), nudge: make(chan struct{}, 1), changed: make(chan struct{}, 1), left: make(chan struct{}),
 	}
 	m.life, m.end = context.WithCancel(context.Background())
@@ -233,6 +233,7 @@ func (m *Member) membership() {
 			_ = m.say(beat{Info: m.info()})
 			changed = v.tick(m.conn.IsConnected(), m.cfg.Now())
 			m.departures.sweep()
+			m.arrivals.sweep()
 		case <-m.life.Done():
 			return
 		}

@@ -114,7 +114,7 @@ func (m *Member) redirect(ctx context.Context, req *messages.Request) *messages.
 		return m.refuse(&messages.Error{Code: messages.CodeNotFound, Key: req.Key.String(), Message: "the tenant is not open on any member"})
 	}
 	if !m.Leaving() {
-		return nil // the lease store says whether it is right
+		return m.yield(ctx, req)
 	}
 	owner, epoch, err := m.locate(ctx, req)
 	switch {

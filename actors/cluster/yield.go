@@ -1,0 +1,25 @@
+package cluster
+
+import (
+	"context"
+
+	"github.com/leasehold/leasehold/messages"
+)
+
+// yield looks at the lease of a tenant before this member acquires it, and says who should be asked instead; nil: nobody.
+//
+// While the lease store was away, clients were sent to whoever seemed best, and every lease has ended since. The last owner
+// may hold more than the durable copy, and needs a moment to save it: if it is there, it goes first, however long the
+// request has waited here. A member that cannot read the lease does not try to acquire it either: its attempt could be
+// the first thing that reaches the store.
+func (m *Member) yield(ctx context.Context, req *messages.Request) *messages.Reply {
+	lease, known, err := m.node.Lease(ctx, req.Key)
+	if err != nil {
+		return m.refuse(err) // nothing was done
+	}
+	r := m.roster.Load()
+	if known && lease.Owner != m.self && r.serving(lease.Owner) && !m.shunned(r, lease.Owner, req.Avoid) && !m.arrivals.meant(req.Key) {
+		return m.elsewhere(req.Key, lease.Owner, lease.Epoch)
+	}
+	return nil
+}
