@@ -41,6 +41,7 @@ type Member struct {
 	beats   chan Info     // from the subscription to the membership
 	nudge   chan struct{} // asks the membership for a heartbeat at once
 	changed chan struct{} // tells the rebalancer that the members have changed
+	known   chan struct{} // closed when those who are there have had time to say so
 	subs    struct {
 		any, own, members, moves *natsgo.Subscription
 	}
@@ -71,7 +72,7 @@ func Join(ctx context.Context, cfg Config) (*Member, error) {
 	m := &Member{
 		cfg: cfg, node: cfg.Node, self: cfg.Node.Owner(), log: cfg.Log, conn: cfg.Conn, subjects: subjects, started: cfg.Now(),
 		arrivals: newArrivals(cfg.Now), departures: &departures{now: cfg.Now, keys: make(map[messages.Key]departure)},
-		beats: make(chan Info, 256), nudge: make(chan struct{}, 1), changed: make(chan struct{}, 1), left: make(chan struct{}),
+		beats: make(chan Info, 256), nudge: make(chan struct{}, 1), changed: make(chan struct{}, 1), left: make(chan struct{}), known: make(chan struct{}),
 	}
 	m.life, m.end = context.WithCancel(context.Background())
 	m.settled, m.unsettle = context.WithCancel(m.life)
@@ -96,6 +97,7 @@ func Join(ctx context.Context, cfg Config) (*Member, error) {
 	}
 	m.running.Go(m.membership)
 	m.running.Go(m.rebalance)
+	time.AfterFunc(cfg.HeartbeatEvery/2, func() { close(m.known) }) // they were asked, and answer at once
 	m.log.Info("joined the cluster", "cluster", cfg.Cluster, "owner", m.self)
 	return m, nil
 }

@@ -13,6 +13,11 @@ import (
 // request has waited here. A member that cannot read the lease does not try to acquire it either: its attempt could be
 // the first thing that reaches the store.
 func (m *Member) yield(ctx context.Context, req *messages.Request) *messages.Reply {
+	select {
+	case <-m.known:
+	case <-ctx.Done():
+		return m.refuse(ctx.Err())
+	}
 	lease, known, err := m.node.Lease(ctx, req.Key)
 	if err != nil {
 		return m.refuse(err) // nothing was done

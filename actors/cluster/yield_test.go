@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	natsgo "github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/actors"
@@ -29,6 +30,32 @@ func (s *unreadable) Read(ctx context.Context, key messages.Key) (messages.Lease
 	return s.Store.Read(ctx, key)
 }
 
+// ended makes an owner the last one of a tenant, whose lease has ended by itself.
+func (f *fleet) ended(i int, owner string) {
+	f.t.Helper()
+	lease, err := f.leases.Acquire(f.t.Context(), f.key(i), owner, messages.MinTTL)
+	require.NoError(f.t, err)
+	require.Eventually(f.t, func() bool { return time.Now().After(lease.End) }, 10*time.Second, 5*time.Millisecond)
+}
+
+// askDirectly sends an append to a member as a client does that takes it for the owner, and avoids others.
+func (f *fleet) askDirectly(p *part, i int, avoid ...string) *messages.Reply {
+	f.t.Helper()
+	req := one(f, i)
+	req.Version, req.TimeoutMS, req.Avoid = messages.WireVersion, 5000, avoid
+	data, err := messages.EncodeWire(req)
+	require.NoError(f.t, err)
+	subjects, err := client.NewSubjects("")
+	require.NoError(f.t, err)
+	ctx, cancel := context.WithTimeout(f.t.Context(), 10*time.Second)
+	defer cancel()
+	msg, err := f.connect().RequestWithContext(ctx, subjects.Request(p.node.Owner()), data)
+	require.NoError(f.t, err)
+	reply := &messages.Reply{}
+	require.NoError(f.t, json.Unmarshal(msg.Data, reply))
+	return reply
+}
+
 // After an outage of the lease store every lease has ended. A member that was sent requests meanwhile lets a tenant's last
 // owner go first, if that is there: it may hold what no durable copy has.
 func TestTheLastOwnerOfATenantGoesFirst(t *testing.T) {
@@ -37,24 +64,9 @@ func TestTheLastOwnerOfATenantGoesFirst(t *testing.T) {
 	a := f.join("a")
 	b := f.join("b", func(n *actors.Config, _ *cluster.Config) { n.Leases = store })
 	f.see(2, a, b)
-	lease, err := f.leases.Acquire(t.Context(), f.key(0), a.node.Owner(), messages.MinTTL)
-	require.NoError(t, err)
-	require.Eventually(t, func() bool { return time.Now().After(lease.End) }, 10*time.Second, 5*time.Millisecond)
+	f.ended(0, a.node.Owner())
 
-	subjects, err := client.NewSubjects("")
-	require.NoError(t, err)
-	conn := f.connect()
-	ask := func() *messages.Reply {
-		req := one(f, 0)
-		req.Version, req.TimeoutMS, req.Avoid = messages.WireVersion, 5000, []string{a.node.Owner()}
-		data, err := messages.EncodeWire(req)
-		require.NoError(t, err)
-		msg, err := conn.RequestWithContext(within(t, 10*time.Second), subjects.Request(b.node.Owner()), data)
-		require.NoError(t, err)
-		reply := &messages.Reply{}
-		require.NoError(t, json.Unmarshal(msg.Data, reply))
-		return reply
-	}
+	ask := func() *messages.Reply { return f.askDirectly(b, 0, a.node.Owner()) }
 	store.away.Store(true)
 	require.ErrorIs(t, ask().Error, messages.ErrUnavailable, "it does not take what it cannot look at")
 	store.away.Store(false)
@@ -67,4 +79,31 @@ func TestTheLastOwnerOfATenantGoesFirst(t *testing.T) {
 	f.see(1, b)
 	require.Nil(t, ask().Error, "nobody else is there")
 	require.Len(t, f.grants(0), 2)
+}
+
+// A member that has only just joined has not heard the others yet. It does not take their tenants for abandoned.
+func TestAMemberThatJoinsWaitsForTheOthersToSpeak(t *testing.T) {
+	f := newFleet(t)
+	last := messages.NewOwner("last", "1")
+	f.ended(0, last)
+	subjects, err := client.NewSubjects("")
+	require.NoError(t, err)
+	conn := f.connect()
+	info, err := json.Marshal(cluster.Info{Owner: last, Name: "last", Started: time.Now(), State: cluster.StateServing})
+	require.NoError(t, err)
+	_, err = conn.Subscribe(subjects.Members(), func(msg *natsgo.Msg) {
+		var beat struct{ Ask bool }
+		if json.Unmarshal(msg.Data, &beat) == nil && beat.Ask {
+			// An answer takes its time.
+			time.AfterFunc(50*time.Millisecond, func() { _ = conn.Publish(subjects.Members(), info) })
+		}
+	})
+	require.NoError(t, err)
+	require.NoError(t, conn.FlushWithContext(within(t, 10*time.Second)))
+	b := f.join("b", func(_ *actors.Config, c *cluster.Config) {
+		c.HeartbeatEvery, c.DeadAfter = 2*time.Second, 10*time.Second
+	})
+	refused := f.askDirectly(b, 0).Error
+	require.ErrorIs(t, refused, messages.ErrNotOwner)
+	require.Equal(t, last, refused.Owner)
 }
