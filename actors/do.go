@@ -2,7 +2,6 @@ package actors
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/leasehold/leasehold/messages"
 )
@@ -63,11 +62,7 @@ func (t *Tenant) doLedger(ctx context.Context, req *messages.Request, reply *mes
 		case messages.ActionCall:
 			ctx, done := t.node.untilItStops(ctx)
 			defer done()
-			in := req.Input
-			if req.IdemKey != "" {
-				in = asTravelled(in)
-			}
-			reply.Output, reply.Duplicate, err = l.CallOnce(ctx, req.Command, req.IdemKey, in)
+			reply.Output, reply.Duplicate, err = l.CallOnce(ctx, req.Command, req.IdemKey, inputOf(req.IdemKey, req.Input))
 		case messages.ActionQuery:
 			args := make([]any, len(req.Args))
 			for i, raw := range req.Args {
@@ -83,16 +78,6 @@ func (t *Tenant) doLedger(ctx context.Context, req *messages.Request, reply *mes
 		reply.Seq = l.Status().LastSeq
 		return err
 	})
-}
-
-// asTravelled returns the input of a command as it is after it has travelled, whether it has or not: encoding/json
-// writes it without spaces, and escapes some characters. CallOnce compares bytes, and a retry may come another way
-// than the first call.
-func asTravelled(in json.RawMessage) json.RawMessage {
-	if out, err := json.Marshal(in); err == nil {
-		return out
-	}
-	return in // not JSON: CallOnce says so
 }
 
 // doOrder carries out what goes to the tenant actor.

@@ -179,6 +179,7 @@ func (t *tenant) undrained(err error) {
 		return
 	}
 	t.drain, t.forgetOp = nil, nil
+	t.act.next.Store(nil)
 	t.setState(StateServing)
 	t.saveLast()
 	t.act.used.Store(t.node.sinceStart())

@@ -37,11 +37,23 @@ func (t *Tenant) CallOnce(ctx context.Context, command, idemKey string, in json.
 	err = t.use(ctx, "call", func(ctx context.Context, l *ledgeractor.Handle) error {
 		ctx, done := t.node.untilItStops(ctx)
 		defer done()
-		out, duplicate, err = l.CallOnce(ctx, command, idemKey, in)
+		out, duplicate, err = l.CallOnce(ctx, command, idemKey, inputOf(idemKey, in))
 		epoch = l.Epoch()
 		return err
 	})
 	return out, epoch, duplicate, err
+}
+
+// inputOf returns the input of a command. With a key it is as it is after it has travelled, whether it has or not:
+// without spaces. CallOnce compares bytes, and a retry may come another way than the first call.
+func inputOf(idemKey string, in json.RawMessage) json.RawMessage {
+	if idemKey == "" || len(in) == 0 {
+		return in
+	}
+	if out, err := messages.EncodeWire(in); err == nil {
+		return out
+	}
+	return in // not JSON: the ledger says so
 }
 
 // Peek returns the status of a tenant that has an actor on this node, and false for one that has

@@ -22,6 +22,12 @@ func (n *Node) Has(key messages.Key) bool {
 	return ok && !act.(*activation).gone()
 }
 
+// Serves reports whether this node serves a tenant at the moment. It waits for nothing.
+func (n *Node) Serves(key messages.Key) bool {
+	act, ok := n.active.Load(key)
+	return ok && act.(*activation).serving.Load()
+}
+
 // Serving returns the keys of the tenants that this node serves at the moment, in no order. It waits for
 // nothing.
 func (n *Node) Serving() []messages.Key {
@@ -45,7 +51,7 @@ func (n *Node) Lease(ctx context.Context, key messages.Key) (lease messages.Leas
 
 // Move is Tenant.Handoff for a next owner that is known: whoever asks for the tenant meanwhile is refused with
 // CodeDraining, and Owner names it. A tenant without an actor on this node is CodeNotOwner. When Move
-// returns nil, the lease was released.
+// returns nil, the lease was released, or runs out if the lease store did not answer.
 func (n *Node) Move(ctx context.Context, key messages.Key, next string) error {
 	return n.ifHere(ctx, key, func(ctx context.Context, act *activation) error {
 		reply := make(chan error, 1)

@@ -64,10 +64,25 @@ func (g *guard) codeError(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &typed):
+	case errors.As(err, &typed) && (typed.Key == g.fail.key || !aboutATenant(typed.Code)):
 		return err
 	case ctx.Err() != nil:
 		return messages.AsError(ctx.Err())
 	}
-	return &messages.Error{Code: messages.CodeCommandFailed, Key: g.fail.key, Message: "application code failed", Err: err}
+	failed := &messages.Error{Code: messages.CodeCommandFailed, Key: g.fail.key, Message: "application code failed", Err: err}
+	if typed != nil {
+		failed.Cause = typed.Code
+	}
+	return failed
+}
+
+// aboutATenant reports whether callers try again after a code, or go elsewhere. What application code was told about
+// another tenant must not read as if this one had refused the work: a command would run again and again.
+func aboutATenant(code messages.Code) bool {
+	switch code {
+	case messages.CodeHeld, messages.CodeLost, messages.CodeUnavailable, messages.CodeFenced, messages.CodeUnknownOutcome, messages.CodeDraining,
+		messages.CodeOverloaded, messages.CodeClosed, messages.CodeNotOwner, messages.CodeHistoryLost, messages.CodeDeadlineExceeded, messages.CodeCanceled:
+		return true
+	}
+	return false
 }

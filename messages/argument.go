@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"reflect"
+	"strings"
 )
 
 // blob is how bytes are written as an argument: JSON has none.
@@ -19,7 +20,7 @@ type blob struct {
 // strings, []byte (as {"base64": "…"}), and what marshals to one of these. A float stays one: 100 is written as
 // 100.0, since for SQLite a real and an integer are not the same (100 / 8). Anything else is CodeInvalidArgument.
 func EncodeArgument(v any) (json.RawMessage, error) {
-	if b, ok := v.([]byte); ok {
+	if b, ok := v.([]byte); ok && b != nil { // nil is NULL, as in database/sql
 		v = blob{&b}
 	}
 	float := isFloat(v)
@@ -69,7 +70,8 @@ func DecodeArgument(raw json.RawMessage) (any, error) {
 		if n, err := v.Int64(); err == nil {
 			return n, nil
 		}
-		if f, err := v.Float64(); err == nil {
+		// A whole number beyond 64 bits would come out as another one.
+		if f, err := v.Float64(); err == nil && strings.ContainsAny(v.String(), ".eE") {
 			return f, nil
 		}
 		return nil, &Error{Code: CodeInvalidArgument, Message: "an argument is a number that SQLite cannot hold"}

@@ -42,6 +42,8 @@ func TestArgument_ThereAndBack(t *testing.T) {
 		"a float's own type":     {seconds(3), `3.0`, float64(3)},
 		"a pointer":              {&f, `8.0`, float64(8)},
 		"a nil pointer":          {(*float64)(nil), `null`, nil},
+		"nil bytes":              {[]byte(nil), `null`, nil},
+		"the largest integer":    {int64(math.MaxInt64), `9223372036854775807`, int64(math.MaxInt64)},
 		"its own words":          {spelled(1), `"a float"`, "a float"},
 		"a document's number":    {json.Number("7"), `7`, int64(7)},
 		"a string":               {"<1>", `"<1>"`, "<1>"},
@@ -77,5 +79,13 @@ func TestArgument_RefusesWhatSQLiteCannotHold(t *testing.T) {
 	for _, text := range []string{``, `1 2`, `[1]`, `{}`, `{"base64":1}`, `{"base64":"AQ==","b":1}`, `1e999`, `x`} {
 		_, err := messages.DecodeArgument(json.RawMessage(text))
 		require.ErrorIs(t, err, messages.ErrInvalidArgument, text)
+	}
+}
+
+// What SQLite cannot hold as it is must not arrive as something else.
+func TestArgument_AnIntegerBeyond64BitsIsRefused(t *testing.T) {
+	for _, v := range []any{uint64(1 << 63), uint64(math.MaxUint64), json.Number("-9223372036854775809"), json.Number("100000000000000000000")} {
+		_, err := messages.EncodeArgument(v)
+		require.ErrorIs(t, err, messages.ErrInvalidArgument, "%v", v)
 	}
 }

@@ -2,11 +2,15 @@ package messages
 
 import (
 	"encoding/json"
+	"math"
 	"time"
 )
 
 // WireVersion is the version of Request and Reply. A node refuses a request of another one.
 const WireVersion = 1
+
+// maxAvoid bounds Request.Avoid: every name is compared with every member.
+const maxAvoid = 64
 
 // Action names what a Request asks for.
 type Action string
@@ -90,8 +94,10 @@ func (r *Request) Opens() bool {
 	return true
 }
 
-// Timeout is TimeoutMS as a duration.
-func (r *Request) Timeout() time.Duration { return time.Duration(r.TimeoutMS) * time.Millisecond }
+// Timeout is TimeoutMS as a duration; what does not fit into one is the longest that there is.
+func (r *Request) Timeout() time.Duration {
+	return time.Duration(min(r.TimeoutMS, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
+}
 
 // Validate returns a typed error for a request that no node would carry out: CodeInvalidID,
 // CodeInvalidArgument or CodeTooLarge.
@@ -104,6 +110,9 @@ func (r *Request) Validate() error {
 	}
 	invalid := func(why string) error {
 		return &Error{Code: CodeInvalidArgument, Key: r.Key.String(), Message: why}
+	}
+	if len(r.Avoid) > maxAvoid {
+		return invalid("the request avoids too many owners")
 	}
 	switch r.Action {
 	case ActionAppend:

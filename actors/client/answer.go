@@ -71,7 +71,7 @@ func (r *run) answered(reply *messages.Reply) (final *messages.Reply, wait time.
 		return nil, r.held(e)
 	case messages.CodeOverloaded:
 		return nil, r.pace.after(e.RetryAfter, e.RetryAfter)
-	case messages.CodeFenced, messages.CodeClosed, messages.CodeCanceled, messages.CodeDeadlineExceeded, messages.CodeUnavailable:
+	case messages.CodeFenced, messages.CodeLost, messages.CodeClosed, messages.CodeCanceled, messages.CodeDeadlineExceeded, messages.CodeUnavailable:
 		return r.interrupted(reply)
 	case messages.CodeUnknownOutcome:
 		// An answer that is too large will not be smaller the next time.

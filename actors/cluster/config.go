@@ -40,6 +40,8 @@ type Config struct {
 	// MoveTimeout bounds one move, final snapshot included (default 10 s), and how long the next
 	// owner keeps requests waiting for it.
 	MoveTimeout time.Duration
+	// MaxTimeout is the longest that a request from another process may take, whatever it asks for; default 5 min.
+	MaxTimeout time.Duration
 	// LookupTimeout bounds a look at the lease store for the owner of a tenant; default 200 ms. After it the request is
 	// sent to the member that is most likely to be it.
 	LookupTimeout time.Duration
@@ -65,7 +67,7 @@ const minRequestBytes = 8 << 20
 
 func (c Config) withDefaults() Config {
 	for v, d := range map[*time.Duration]time.Duration{&c.HeartbeatEvery: 500 * time.Millisecond, &c.RebalanceEvery: 30 * time.Second, &c.MoveTimeout: 10 * time.Second,
-		&c.LookupTimeout: 200 * time.Millisecond} {
+		&c.LookupTimeout: 200 * time.Millisecond, &c.MaxTimeout: 5 * time.Minute} {
 		if *v == 0 {
 			*v = d
 		}
@@ -109,7 +111,7 @@ func (c Config) Validate() error {
 		errs = append(errs, err)
 	}
 	for name, d := range map[string]time.Duration{"heartbeat": c.HeartbeatEvery, "settle time": c.SettleAfter,
-		"rebalance interval": c.RebalanceEvery, "move timeout": c.MoveTimeout, "lookup timeout": c.LookupTimeout} {
+		"rebalance interval": c.RebalanceEvery, "move timeout": c.MoveTimeout, "lookup timeout": c.LookupTimeout, "longest request": c.MaxTimeout} {
 		if d <= 0 {
 			fail("%s must be positive, is %v", name, d)
 		}

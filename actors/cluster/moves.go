@@ -161,11 +161,18 @@ func (m *Member) moveAll(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// A member that leaves with thousands of tenants moves more of them at a time: one more for every perMove, up to
+// mostMoves.
+const (
+	perMove   = 250
+	mostMoves = 32
+)
+
 // moveEach moves tenants, some at a time, with a pause before each. A long list takes a while, so each goes to the
 // member that should have it by then.
 func (m *Member) moveEach(ctx context.Context, list []messages.Key, pause time.Duration) []error {
 	var group errgroup.Group
-	group.SetLimit(m.cfg.MoveParallel)
+	group.SetLimit(max(m.cfg.MoveParallel, min(len(list)/perMove, mostMoves)))
 	failed := make(chan error, len(list))
 	for _, key := range list {
 		if pause > 0 && !sleep(ctx, pause) {
@@ -193,6 +200,9 @@ func (m *Member) moveEach(ctx context.Context, list []messages.Key, pause time.D
 	return errs
 }
 
+// unsettled is how many times Config.SettleAfter a rebalancing is put off while members come and go.
+const unsettled = 10
+
 // rebalance is the goroutine that moves tenants to where they belong, once the members have not changed for a
 // while.
 func (m *Member) rebalance() {
@@ -208,9 +218,13 @@ func (m *Member) rebalance() {
 		case <-m.settled.Done():
 			return
 		}
+		// A member that comes and goes all the time must not keep the others from their tenants.
+		enough := time.After(unsettled * m.cfg.SettleAfter)
 		for settled := wait == 0; !settled; {
 			select {
 			case <-m.changed:
+			case <-enough:
+				settled = true
 			case <-time.After(wait):
 				settled = true
 			case <-m.settled.Done():

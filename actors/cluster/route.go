@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"slices"
 
 	"github.com/leasehold/leasehold/messages"
 )
@@ -62,7 +61,7 @@ func (m *Member) locate(ctx context.Context, req *messages.Request) (owner strin
 // send everybody back.
 func (m *Member) departed(r *roster, req *messages.Request) string {
 	next := m.departures.to(req.Key)
-	if next == "" || !r.serving(next) || m.shunned(r, next, req.Avoid) || slices.Contains(m.node.Serving(), req.Key) {
+	if next == "" || !r.serving(next) || m.shunned(r, next, req.Avoid) || m.node.Serves(req.Key) {
 		return ""
 	}
 	return next

@@ -57,7 +57,7 @@ func (m *Member) serve(data []byte, req *messages.Request, direct bool) (reply *
 	if req.TimeoutMS <= 0 {
 		return m.refuse(&messages.Error{Code: messages.CodeDeadlineExceeded, Message: "the request came without time left"})
 	}
-	ctx, cancel := context.WithTimeout(m.life, req.Timeout())
+	ctx, cancel := context.WithTimeout(m.life, min(req.Timeout(), m.cfg.MaxTimeout))
 	defer cancel()
 	if !direct {
 		return m.answerAny(ctx, req)
