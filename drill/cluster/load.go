@@ -41,13 +41,12 @@ type load struct {
 	running sync.WaitGroup
 	stop    chan struct{}
 
-	mu     sync.Mutex
-	seen   []messages.Seen      // by tenant
-	all    []asked              // answered
-	told   []asked              // answered as history_lost: the declared loss
-	owners []string             // by tenant, as of the newest epoch
-	next   []int                // by tenant, the number of its next request
-	under  map[string]time.Time // what is under way, and since when
+	mu    sync.Mutex
+	seen  []messages.Seen      // by tenant
+	all   []asked              // answered
+	told  []asked              // answered as history_lost: the declared loss
+	next  []int                // by tenant, the number of its next request
+	under map[string]time.Time // what is under way, and since when
 }
 
 func newLoad(c *client.Client, keys []messages.Key, rate int) *load {
