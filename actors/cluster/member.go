@@ -30,6 +30,7 @@ type Member struct {
 
 	arrivals   *arrivals
 	departures *departures
+	sightings  *sightings
 
 	// What the goroutine of the membership tells the others.
 	roster   atomic.Pointer[roster]
@@ -71,7 +72,7 @@ func Join(ctx context.Context, cfg Config) (*Member, error) {
 	}
 	m := &Member{
 		cfg: cfg, node: cfg.Node, self: cfg.Node.Owner(), log: cfg.Log, conn: cfg.Conn, subjects: subjects, started: cfg.Now(),
-		arrivals: newArrivals(cfg.Now), departures: &departures{now: cfg.Now, keys: make(map[messages.Key]departure)},
+		arrivals: newArrivals(cfg.Now), sightings: newSightings(cfg.Now), departures: &departures{now: cfg.Now, keys: make(map[messages.Key]departure)},
 		beats: make(chan Info, 256), nudge: make(chan struct{}, 1), changed: make(chan struct{}, 1), left: make(chan struct{}), known: make(chan struct{}),
 	}
 	m.life, m.end = context.WithCancel(context.Background())
@@ -236,6 +237,10 @@ func (m *Member) membership() {
 			changed = v.tick(m.conn.IsConnected(), m.cfg.Now())
 			m.departures.sweep()
 			m.arrivals.sweep()
+			if v.deaf {
+				m.sightings.begin()
+			}
+			m.sightings.sweep()
 		case <-m.life.Done():
 			return
 		}

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"slices"
 
 	"github.com/leasehold/leasehold/messages"
 )
@@ -39,17 +40,22 @@ func (m *Member) locate(ctx context.Context, req *messages.Request) (owner strin
 	defer cancel()
 	lease, known, err := m.node.Lease(looking, key)
 	if err != nil {
+		if ctx.Err() == nil {
+			m.sightings.begin()
+		}
 		if last := m.client.Owner(key); last != "" && r.live(last) && !m.shunned(r, last, req.Avoid) {
 			return last, 0, nil
 		}
 		known = false
 	}
-	// Also when the lease has ended: after an outage of the lease store the last owner's local file may hold more
-	// than the durable copy, and it knows how to save it.
-	if known && r.live(lease.Owner) && !m.shunned(r, lease.Owner, req.Avoid) && !(lease.Owner == m.self && m.Leaving()) {
-		return lease.Owner, lease.Epoch, nil
+	avoid := req.Avoid
+	if known && r.live(lease.Owner) && !m.shunned(r, lease.Owner, avoid) && !(lease.Owner == m.self && m.Leaving()) {
+		if m.first(lease) {
+			return lease.Owner, lease.Epoch, nil
+		}
+		avoid = append(slices.Clone(avoid), lease.Owner)
 	}
-	if to := m.suggest(r, key, req.Avoid); to != "" {
+	if to := m.suggest(r, key, avoid); to != "" {
 		return to, 0, nil
 	}
 	return m.self, 0, err

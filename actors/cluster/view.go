@@ -42,6 +42,7 @@ type view struct {
 	every, deadAfter time.Duration
 	others           map[string]heard
 	ticked           time.Time
+	deaf             bool // as of the last tick, nobody could be heard for a while
 }
 
 func newView(every, deadAfter time.Duration, now time.Time) *view {
@@ -62,12 +63,12 @@ func (v *view) hear(i Info, now time.Time) bool {
 // tick drops the members that were not heard for too long and reports whether there were any. While
 // this member is cut off, or was paused itself, nobody could be heard: the last view is kept.
 func (v *view) tick(connected bool, now time.Time) bool {
-	paused := now.Sub(v.ticked) > 2*v.every
+	v.deaf = !connected || now.Sub(v.ticked) > 2*v.every
 	v.ticked = now
 	changed := false
 	for owner, h := range v.others {
 		switch {
-		case !connected || paused:
+		case v.deaf:
 			h.at = now
 			v.others[owner] = h
 		case now.Sub(h.at) > v.deadAfter:

@@ -107,3 +107,38 @@ func TestAMemberThatJoinsWaitsForTheOthersToSpeak(t *testing.T) {
 	require.ErrorIs(t, refused, messages.ErrNotOwner)
 	require.Equal(t, last, refused.Owner)
 }
+
+// A last owner that is heard, but takes no requests and cannot reach the stores, does not keep its tenants from the others.
+func TestALastOwnerThatDoesNothingIsNotWaitedForForever(t *testing.T) {
+	f := newFleet(t)
+	b := f.join("b")
+	last := messages.NewOwner("last", "1")
+	subjects, err := client.NewSubjects("")
+	require.NoError(t, err)
+	conn := f.connect()
+	_, err = conn.Subscribe(subjects.Request(last), func(*natsgo.Msg) {}) // what it is asked gets there, and is not answered
+	require.NoError(t, err)
+	info, err := json.Marshal(cluster.Info{Owner: last, Name: "last", Started: time.Now(), State: cluster.StateServing})
+	require.NoError(t, err)
+	beats := time.NewTicker(50 * time.Millisecond)
+	over, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-beats.C:
+				_ = conn.Publish(subjects.Members(), info)
+			case <-over:
+				return
+			}
+		}
+	}()
+	defer func() { close(over); beats.Stop(); <-stopped }()
+	f.see(2, b)
+	f.ended(0, last)
+	require.Equal(t, last, f.askDirectly(b, 0).Error.Owner, "it goes first")
+	_, err = f.tenant(f.client(), 0).Append(within(t, 20*time.Second), messages.Event{Kind: "k", IdemKey: "k"})
+	require.NoError(t, err)
+	require.Len(t, f.grants(0), 2)
+	require.Equal(t, b.node.Owner(), f.grants(0)[1].Owner)
+}
