@@ -42,6 +42,7 @@ type link struct {
 	nc         *natsgo.Conn
 	owned      bool
 	api        string // "$JS.API"
+	replies    *replies
 	timeout    time.Duration
 	roundTrips atomic.Int64
 	closed     context.Context // ends with close
@@ -63,6 +64,12 @@ func newLink(ctx context.Context, cfg Config) (*link, error) {
 		api = "$JS." + cfg.Domain + ".API"
 	}
 	l := &link{nc: nc, owned: owned, api: api, timeout: cfg.Timeout}
+	if l.replies, err = newReplies(nc); err != nil {
+		if owned {
+			nc.Close()
+		}
+		return nil, err
+	}
 	l.closed, l.end = context.WithCancel(context.Background())
 	l.session, l.broken = context.WithCancel(context.Background())
 	l.watching.Go(l.watch)
@@ -72,6 +79,7 @@ func newLink(ctx context.Context, cfg Config) (*link, error) {
 func (l *link) close() {
 	l.end()
 	l.watching.Wait()
+	l.replies.close()
 	if l.owned {
 		l.nc.Close() // twice is fine
 	}
@@ -132,15 +140,10 @@ func (l *link) exchange(ctx context.Context, requests []*natsgo.Msg, try time.Du
 		return []*natsgo.Msg{reply}, err
 	}
 	replies := make([]*natsgo.Msg, len(requests))
-	// One subscription for all: reply i comes on <inbox>.i. The channel has room for every one of them.
-	inbox, arrived := l.nc.NewRespInbox(), make(chan *natsgo.Msg, len(requests))
-	sub, err := l.nc.ChanSubscribe(inbox+".*", arrived)
-	if err != nil {
-		return replies, err
-	}
-	defer func() { _ = sub.Unsubscribe() }()
+	inboxes, arrived, over := l.replies.expect(len(requests))
+	defer over()
 	for i, r := range requests {
-		r.Reply = inbox + "." + strconv.Itoa(i)
+		r.Reply = inboxes[i]
 		if err := l.nc.PublishMsg(r); err != nil {
 			return replies, err
 		}
@@ -150,12 +153,8 @@ func (l *link) exchange(ctx context.Context, requests []*natsgo.Msg, try time.Du
 	defer idle.Stop()
 	for missing := len(requests); missing > 0; {
 		select {
-		case m := <-arrived:
-			i, err := strconv.Atoi(m.Subject[len(inbox)+1:])
-			if err != nil || i < 0 || i >= len(replies) || replies[i] != nil {
-				continue // not ours, or twice
-			}
-			replies[i] = m
+		case r := <-arrived:
+			replies[r.i] = r.msg
 			missing--
 			idle.Reset(try)
 		case <-idle.C:
