@@ -1,8 +1,9 @@
 # Leasehold. `make help` lists the targets.
 GO      ?= go
 PKGS    := ./...
-# The bindings of servers have a target of their own: `test` needs nothing but Go and a C compiler, and is quick.
-ENGINES := ./stores/nats/... ./stores/postgres/... ./stores/mysql/... ./stores/s3/... ./stores/storetest/servers/...
+# The bindings of servers, and the drills on them, have a target of their own: `test` needs nothing but Go and a C
+# compiler, and is quick.
+ENGINES := ./drill ./stores/nats/... ./stores/postgres/... ./stores/mysql/... ./stores/s3/... ./stores/storetest/servers/...
 SIZING  := ./stores/sizing
 CORE     = $(filter-out $(shell $(GO) list $(ENGINES) $(SIZING)),$(shell $(GO) list $(PKGS)))
 FUZZTIME ?= 10s
@@ -22,7 +23,7 @@ test: lint ## vet, linters, 20 hours of simulated fleet life, every test under t
 	$(GO) test -race -timeout 15m $(CORE)
 
 # The sizing has 5,000 open tenants, and the race detector would measure itself.
-engines: ## the stores on real servers: NATS and S3 (embedded), PostgreSQL and MariaDB (if installed)
+engines: ## stores and drills on real servers: NATS and S3 (embedded), PostgreSQL and MariaDB (if installed)
 	$(GO) test -race -timeout 15m $(ENGINES)
 	$(GO) test -v -timeout 15m $(SIZING)
 
