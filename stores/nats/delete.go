@@ -82,7 +82,7 @@ func (s *Objects) deleteAll(ctx context.Context, keys []string) (int, error) {
 	}
 	count := 0
 	doubt := make([]bool, len(requests))
-	err = s.link.callAll(ctx, newPatience(), requests, func(i int, m *natsMsg) (bool, error) {
+	err = s.link.callAll(ctx, s.link.patience(), requests, func(i int, m *natsMsg) (bool, error) {
 		err := parseDeleted(m)
 		switch {
 		case err == nil:

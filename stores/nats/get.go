@@ -16,7 +16,7 @@ func (s *Objects) Get(ctx context.Context, key string) ([]byte, bool, error) {
 		return nil, false, err
 	}
 	missing := 0
-	for p := newPatience(); ; {
+	for p := s.link.patience(); ; {
 		m, err := s.loadManifest(ctx, key)
 		if err != nil || m == nil {
 			return nil, false, err
@@ -73,7 +73,7 @@ func (s *Objects) read(ctx context.Context, m *manifest) (data []byte, whole boo
 
 // loadAll returns the newest message of each subject or filter, in one round trip; nil: there is none.
 func (s *Objects) loadAll(ctx context.Context, subjects []string) ([]*stored, error) {
-	p := newPatience()
+	p := s.link.patience()
 	if len(subjects) > 1 {
 		p = bulk()
 	}
@@ -96,7 +96,7 @@ func (s *Objects) List(ctx context.Context, prefix string) ([]string, error) {
 		return nil, err
 	}
 	filter := s.names.below("m", prefix)
-	for p := newPatience(); ; {
+	for p := s.link.patience(); ; {
 		subjects, ok, err := s.subjects(ctx, filter)
 		if err != nil {
 			return nil, err

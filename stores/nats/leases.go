@@ -69,7 +69,7 @@ func (s *Leases) RoundTrips() int64 { return s.link.roundTrips.Load() }
 
 // run takes attempts through their steps, all together, until each is done or ctx ends.
 func (s *Leases) run(ctx context.Context, attempts []*attempt) {
-	p := newPatience()
+	p := s.link.patience()
 	var last error
 	for {
 		open := attempts[:0:0]

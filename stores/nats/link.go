@@ -30,8 +30,8 @@ const (
 // storageCodes say that the server has no room, or that its disk failed.
 var storageCodes = map[int]bool{10002: true, 10023: true, 10047: true, 10053: true, 10077: true}
 
-// A request is sent again when there was no answer in firstTry, then twice as long, up to lastTry. All requests may be
-// sent again: see the package comment.
+// A request is sent again when there was no answer in firstTry, or four times what answers take at the moment if that is
+// more; then twice as long, up to lastTry. All requests may be sent again: see the package comment.
 const (
 	firstTry = 150 * time.Millisecond
 	lastTry  = 2 * time.Second
@@ -45,6 +45,8 @@ type link struct {
 	replies    *replies
 	timeout    time.Duration
 	roundTrips atomic.Int64
+	answers    latency
+	now        func() time.Time // of the latency; not Config.Now, by which a put judges itself
 	closed     context.Context // ends with close
 	end        context.CancelFunc
 	watching   sync.WaitGroup
@@ -63,7 +65,7 @@ func newLink(ctx context.Context, cfg Config) (*link, error) {
 	if cfg.Domain != "" {
 		api = "$JS." + cfg.Domain + ".API"
 	}
-	l := &link{nc: nc, owned: owned, api: api, timeout: cfg.Timeout}
+	l := &link{nc: nc, owned: owned, api: api, timeout: cfg.Timeout, now: time.Now}
 	if l.replies, err = newReplies(nc); err != nil {
 		if owned {
 			nc.Close()
@@ -127,6 +129,19 @@ func (l *link) begin(ctx context.Context) (context.Context, context.CancelFunc, 
 // The error is that of the connection; replies that came before are there.
 func (l *link) exchange(ctx context.Context, requests []*natsgo.Msg, try time.Duration) ([]*natsgo.Msg, error) {
 	l.roundTrips.Add(1)
+	begun, answered := l.now(), false
+	defer func() {
+		// What was never answered took at least so long; what was given up, nobody knows.
+		if took := l.now().Sub(begun); !answered && took >= try {
+			l.answers.took(took)
+		}
+	}()
+	heard := func() {
+		if !answered {
+			answered = true
+			l.answers.took(l.now().Sub(begun))
+		}
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(l.currentSession(), cancel)()
@@ -134,6 +149,9 @@ func (l *link) exchange(ctx context.Context, requests []*natsgo.Msg, try time.Du
 		ctx, cancel := context.WithTimeout(ctx, try)
 		defer cancel()
 		reply, err := l.nc.RequestMsgWithContext(ctx, requests[0])
+		if reply != nil {
+			heard()
+		}
 		if errors.Is(err, natsgo.ErrNoResponders) || ctx.Err() != nil {
 			err = nil
 		}
@@ -154,6 +172,7 @@ func (l *link) exchange(ctx context.Context, requests []*natsgo.Msg, try time.Du
 	for missing := len(requests); missing > 0; {
 		select {
 		case r := <-arrived:
+			heard()
 			replies[r.i] = r.msg
 			missing--
 			idle.Reset(try)
@@ -168,7 +187,7 @@ func (l *link) exchange(ctx context.Context, requests []*natsgo.Msg, try time.Du
 
 // call sends one request until it is answered or ctx ends. It is for requests that may be sent twice.
 func (l *link) call(ctx context.Context, request *natsgo.Msg, answer func(*natsgo.Msg) (done bool, err error)) error {
-	return l.callAll(ctx, newPatience(), []*natsgo.Msg{request}, func(_ int, m *natsgo.Msg) (bool, error) { return answer(m) })
+	return l.callAll(ctx, l.patience(), []*natsgo.Msg{request}, func(_ int, m *natsgo.Msg) (bool, error) { return answer(m) })
 }
 
 // callAll sends requests together, and those again that answer does not take, until all are done or ctx
@@ -218,7 +237,10 @@ func (l *link) gaveUp(ctx context.Context, last error) error {
 // patience says how long to wait for an answer, and how long before the next try.
 type patience struct{ try, pause time.Duration }
 
-func newPatience() *patience { return &patience{try: firstTry, pause: time.Millisecond} }
+// patience is that for a request without a body to speak of.
+func (l *link) patience() *patience {
+	return &patience{try: min(max(firstTry, 4*l.answers.smoothed()), lastTry), pause: time.Millisecond}
+}
 
 // bulk is the patience for megabytes on a slow line: sending them again too early would make it slower.
 func bulk() *patience { return &patience{try: 2 * lastTry, pause: time.Millisecond} }

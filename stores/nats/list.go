@@ -134,7 +134,7 @@ func (s *Leases) History(ctx context.Context, key messages.Key) ([]messages.Leas
 // one from here"), so the stream is cut into spans that are read side by side, and cut again.
 func (s *Leases) scan(ctx context.Context, key messages.Key, all span) ([]*stored, error) {
 	var found []*stored
-	p := newPatience()
+	p := s.link.patience()
 	for spans := []span{all}; len(spans) > 0; {
 		spans = split(spans)
 		requests := make([]*natsgo.Msg, len(spans))

@@ -215,7 +215,7 @@ func (s *Objects) purge(ctx context.Context, filters []string) error {
 	for i, f := range filters {
 		requests[i] = &natsMsg{Subject: s.link.api + ".STREAM.PURGE." + s.names.stream, Data: []byte(`{"filter":` + strconv.Quote(f) + `}`)}
 	}
-	return s.link.callAll(ctx, newPatience(), requests, func(_ int, m *natsMsg) (bool, error) {
+	return s.link.callAll(ctx, s.link.patience(), requests, func(_ int, m *natsMsg) (bool, error) {
 		_, err := parseInfo(m)
 		return err == nil, err
 	})

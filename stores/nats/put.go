@@ -88,7 +88,7 @@ func (s *Objects) commit(ctx context.Context, m manifest, inline []byte) (create
 		return false, err
 	}
 	subject := s.names.manifest(m.Key)
-	for p := newPatience(); ; {
+	for p := s.link.patience(); ; {
 		taken := false
 		err := s.link.call(ctx, compareAndSet(subject, subject, 0, body), func(reply *natsMsg) (bool, error) {
 			a, err := parseAck(reply)
