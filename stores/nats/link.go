@@ -47,7 +47,7 @@ type link struct {
 	roundTrips atomic.Int64
 	answers    latency
 	now        func() time.Time // of the latency; not Config.Now, by which a put judges itself
-	closed     context.Context // ends with close
+	closed     context.Context  // ends with close
 	end        context.CancelFunc
 	watching   sync.WaitGroup
 
