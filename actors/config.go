@@ -65,7 +65,7 @@ type Config struct {
 	// beyond that a request is refused with CodeOverloaded at once. Defaults 10,000 and 1,000.
 	MaxRequests, MaxTenantRequests int
 	// MaxTransfers bounds the snapshots and restores under way at a time, each of which holds a
-	// whole image in memory; default 8.
+	// whole image in memory; default 8. A quarter is kept for opens, handoffs and last snapshots.
 	MaxTransfers int
 	// HandoffParallel bounds the handoffs of a shutdown that run at a time; default 32.
 	HandoffParallel int

@@ -41,6 +41,7 @@ type Node struct {
 	supervisor *mailbox.Ref
 	spent      *leaseactor.Spent
 	transfers  chan struct{} // a slot for each snapshot or restore under way
+	urgent     chan struct{} // the rest of them, for tenants that do not serve meanwhile
 	lock       *flock.Flock
 	closers    []io.Closer // what Start opened itself
 
@@ -68,7 +69,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	}
 	n := &Node{
 		cfg: cfg, owner: messages.NewOwner(cfg.NodeName, cfg.Incarnation), start: cfg.Now(),
-		spent: leaseactor.NewSpent(), transfers: make(chan struct{}, cfg.MaxTransfers), down: make(chan struct{}), ended: make(chan struct{}),
+		spent: leaseactor.NewSpent(), transfers: make(chan struct{}, cfg.MaxTransfers-cfg.MaxTransfers/urgentShare), urgent: make(chan struct{}, cfg.MaxTransfers/urgentShare), down: make(chan struct{}), ended: make(chan struct{}),
 	}
 	n.life, n.kill = context.WithCancel(context.Background())
 	if err := n.open(ctx); err != nil {

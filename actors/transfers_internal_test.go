@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,5 +22,32 @@ func TestATransferThatComesAfterTheEndOfItsActorKeepsNoSlot(t *testing.T) {
 	require.Empty(t, n.transfers)
 	act.returnSlot()
 	act.closeSlot()
+	require.Empty(t, n.transfers)
+}
+
+// The final snapshot of a handoff must not stand in line behind the periodic ones of a thousand tenants that serve.
+func TestWhoDoesNotServeHasSlotsOfItsOwn(t *testing.T) {
+	n := &Node{transfers: make(chan struct{}, 1), urgent: make(chan struct{}, 1)}
+	serving := func() *activation {
+		act := &activation{node: n}
+		act.serving.Store(true)
+		return act
+	}
+	first := serving()
+	require.NoError(t, first.takeSlot(t.Context()))
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, serving().takeSlot(over), messages.ErrCanceled, "periodic snapshots wait")
+	draining := &activation{node: n}
+	require.NoError(t, draining.takeSlot(t.Context()))
+	require.True(t, draining.hasSlot())
+	require.Len(t, n.urgent, 1)
+	require.ErrorIs(t, (&activation{node: n}).takeSlot(over), messages.ErrCanceled, "these are bounded, too")
+	draining.returnSlot()
+	require.False(t, draining.hasSlot())
+	require.NoError(t, draining.takeSlot(t.Context()))
+	draining.closeSlot()
+	first.closeSlot()
+	require.Empty(t, n.urgent)
 	require.Empty(t, n.transfers)
 }

@@ -164,7 +164,7 @@ func (m *Member) moveAll(ctx context.Context) error {
 // A member that leaves with thousands of tenants moves more of them at a time: one more for every perMove, up to
 // mostMoves.
 const (
-	perMove   = 250
+	perMove   = 100
 	mostMoves = 32
 )
 
