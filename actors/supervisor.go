@@ -178,6 +178,7 @@ func (s *supervisor) find(self *mailbox.Self, m find) {
 		return
 	}
 	act := &activation{node: s.node, key: m.key}
+	act.stops() // it does not serve yet
 	act.used.Store(s.node.sinceStart())
 	act.ref = self.Spawn(newTenant(s.node, act))
 	s.entries[m.key], s.byRef[act.ref] = act, act

@@ -322,7 +322,11 @@ func (t *tenant) abort() {
 
 func (t *tenant) setState(s State) {
 	t.state = s
-	t.act.serving.Store(s == StateServing)
+	if s != StateServing {
+		t.act.stops()
+		return
+	}
+	t.act.serving.Store(true)
 }
 
 // childGone handles the end of a child that nobody asked to end: a panic in our own code.

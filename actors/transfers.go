@@ -25,23 +25,40 @@ const urgentShare = 4
 // stand in line behind the periodic snapshots of a thousand others.
 func (a *activation) takeSlot(ctx context.Context) error {
 	a.returnSlot()
-	urgent := a.node.urgent
-	if a.serving.Load() {
-		urgent = nil
-	}
-	held := slotHeld
-	select {
-	case a.node.transfers <- struct{}{}:
-	case urgent <- struct{}{}:
-		held = slotUrgent
-	case <-ctx.Done():
-		return messages.AsError(ctx.Err())
+	held := slotNone
+	for held == slotNone {
+		hurry := a.hurry.Load() // before serving is looked at, so that no change is missed
+		urgent, changed := a.node.urgent, (<-chan struct{})(nil)
+		if a.serving.Load() {
+			urgent = nil
+			if hurry != nil {
+				changed = *hurry
+			}
+		}
+		select {
+		case a.node.transfers <- struct{}{}:
+			held = slotHeld
+		case urgent <- struct{}{}:
+			held = slotUrgent
+		case <-changed: // a periodic snapshot that a handoff waits for now
+		case <-ctx.Done():
+			return messages.AsError(ctx.Err())
+		}
 	}
 	if !a.slot.CompareAndSwap(slotNone, held) {
 		a.node.freeSlot(held)
 		return a.closed()
 	}
 	return nil
+}
+
+// stops says that the activation does not serve any more: a snapshot that waits for its slot has become urgent.
+func (a *activation) stops() {
+	a.serving.Store(false)
+	next := make(chan struct{})
+	if before := a.hurry.Swap(&next); before != nil {
+		close(*before)
+	}
 }
 
 // freeSlot gives a slot back to where it came from.
