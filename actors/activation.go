@@ -89,6 +89,11 @@ func (a *activation) handOff(ctx context.Context, reason string) error {
 	return a.order(ctx, handoff{ctx: ctx, reason: reason, reply: reply}, reply)
 }
 
+func (a *activation) abandon(ctx context.Context) error {
+	reply := make(chan error, 1)
+	return a.order(ctx, abandon{reply}, reply)
+}
+
 func (a *activation) status(ctx context.Context) (Status, error) {
 	reply := make(chan Status, 1)
 	return ask(ctx, a, statusOf{reply}, reply)

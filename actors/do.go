@@ -30,10 +30,6 @@ func (n *Node) Do(ctx context.Context, req *messages.Request) *messages.Reply {
 	}
 	t := &Tenant{node: n, key: req.Key}
 	var err error
-	if !req.Opens() && !n.Has(req.Key) {
-		reply.Error = messages.AsError(notHere(req.Key))
-		return reply
-	}
 	switch req.Action {
 	case messages.ActionSnapshot, messages.ActionHandoff, messages.ActionAbandon, messages.ActionForget:
 		err = t.doOrder(ctx, req, reply)
@@ -96,10 +92,7 @@ func (t *Tenant) doOrder(ctx context.Context, req *messages.Request, reply *mess
 	case messages.ActionHandoff:
 		return t.node.ifHere(ctx, t.key, func(ctx context.Context, act *activation) error { return act.handOff(ctx, reasonRequested) })
 	case messages.ActionAbandon:
-		return t.node.ifHere(ctx, t.key, func(ctx context.Context, act *activation) error {
-			reply := make(chan error, 1)
-			return act.order(ctx, abandon{reply}, reply)
-		})
+		return t.node.ifHere(ctx, t.key, func(ctx context.Context, act *activation) error { return act.abandon(ctx) })
 	default:
 		return t.Forget(ctx)
 	}

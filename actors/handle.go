@@ -248,10 +248,7 @@ func (t *Tenant) Handoff(ctx context.Context) error {
 
 // Abandon releases the lease at once, without a flush: what no snapshot holds is lost.
 func (t *Tenant) Abandon(ctx context.Context) error {
-	return t.command(ctx, "abandon", func(ctx context.Context, act *activation) error {
-		reply := make(chan error, 1)
-		return act.order(ctx, abandon{reply}, reply)
-	})
+	return t.command(ctx, "abandon", func(ctx context.Context, act *activation) error { return act.abandon(ctx) })
 }
 
 // Forget deletes every copy of the tenant's ledger and every local file, for good; the next open

@@ -56,7 +56,7 @@ func (c *child) Start(ctx context.Context) error {
 	}
 	defer log.Close()
 	cmd := exec.Command(c.argv[0], c.argv[1:]...)
-	cmd.Stderr, cmd.SysProcAttr = log, attributes()
+	cmd.Stderr, cmd.SysProcAttr = log, Attributes()
 	in, inErr := cmd.StdinPipe()
 	out, outErr := cmd.StdoutPipe()
 	if err := errors.Join(inErr, outErr); err != nil {

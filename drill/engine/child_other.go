@@ -4,5 +4,6 @@ package engine
 
 import "syscall"
 
-// attributes keeps a Ctrl-C away from the server.
-func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+// Attributes are those of a process of the drill: it is in a process group of its own, so that a Ctrl-C reaches the drill
+// alone.
+func Attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

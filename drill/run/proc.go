@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/leasehold/leasehold/drill/engine"
 	"github.com/leasehold/leasehold/drill/record"
 	"github.com/leasehold/leasehold/drill/replica"
 )
@@ -32,7 +33,7 @@ type proc struct {
 }
 
 // start starts a process. It ends with the drill: by the end of its standard input, and, stopped or not,
-// by a signal of the system where there is one for that (see attributes).
+// by a signal of the system where there is one for that (see engine.Attributes).
 func start(exe []string, index int, cfg replica.Config) (*proc, error) {
 	arg, err := json.Marshal(cfg)
 	if err != nil {
@@ -52,7 +53,7 @@ func start(exe []string, index int, cfg replica.Config) (*proc, error) {
 	defer log.Close()
 	p.cmd = exec.Command(exe[0], append(exe[1:len(exe):len(exe)], string(arg))...)
 	p.cmd.Stderr = log
-	p.cmd.SysProcAttr = attributes()
+	p.cmd.SysProcAttr = engine.Attributes()
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
 		return nil, fmt.Errorf("start a replica: %w", err)
 	}
