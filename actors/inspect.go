@@ -56,8 +56,10 @@ func inputOf(idemKey string, in json.RawMessage) json.RawMessage {
 	return in // not JSON: the ledger says so
 }
 
-// Peek returns the status of a tenant that has an actor on this node, and false for one that has
-// none. It opens nothing, and touches no store. The error is that of ctx.
+// Peek returns the status of a tenant that is open on this node, and false for one that is not. A
+// tenant that is closing is not open: its lease is on its way back, or was given back already (an order
+// to end a tenant is answered then, before the actor is gone), or was lost, and the lease store tells
+// more about it. Tenants lists it. Peek opens nothing, and touches no store. The error is that of ctx.
 func (n *Node) Peek(ctx context.Context, key messages.Key) (Status, bool, error) {
 	act, ok := n.active.Load(key)
 	if !ok {
@@ -66,6 +68,9 @@ func (n *Node) Peek(ctx context.Context, key messages.Key) (Status, bool, error)
 	status, err := act.(*activation).status(ctx)
 	switch messages.CodeOf(err) {
 	case "":
+		if status.State == StateClosing {
+			return Status{}, false, nil
+		}
 		return status, true, nil
 	case messages.CodeClosed:
 		return Status{}, false, nil // it closed between the look and the question

@@ -149,62 +149,21 @@ func (n *Node) log(key messages.Key) *slog.Logger { return n.cfg.Log.With("key",
 // sinceStart is the node's clock as a number that fits into an atomic.
 func (n *Node) sinceStart() int64 { return int64(n.cfg.Now().Sub(n.start)) }
 
-// Shutdown hands every open tenant off, in parallel and bounded, and stops the node. New opens are
-// refused with CodeDraining from its start; an open tenant serves until its own handoff begins. A
-// handoff, abandon or forget that is under way is waited for. It returns the tenants whose handoff failed, each
-// as an *messages.Error with its key, joined; their leases end by themselves. When ctx ends before
-// the handoffs have, the rest is abandoned as by Abort. A second call waits for the first.
-func (n *Node) Shutdown(ctx context.Context) error {
-	if !n.stopping.CompareAndSwap(false, true) {
-		select {
-		case <-n.down:
-			return nil
-		case <-ctx.Done():
-			return messages.AsError(ctx.Err())
-		}
-	}
-	reply := make(chan error, 1)
-	if !n.supervisor.Send(shutdown{ctx: ctx, reply: reply}) { // it has failed, and its tenants ended with it
-		reply <- &messages.Error{Code: messages.CodeInternal, Message: "the supervisor failed: nothing was handed off"}
-	}
-	err := <-reply
-	return errors.Join(err, n.stop())
-}
-
-// Abort stops the node at once: nothing is flushed and no lease is released, as if the process had
-// been killed. Every request in flight is answered with an error.
-func (n *Node) Abort() error {
-	if !n.stopping.CompareAndSwap(false, true) {
-		n.aborted.Store(true)
-		n.supervisor.Send(abortAll{})
-		<-n.down
-		return nil
-	}
-	n.aborted.Store(true)
-	n.supervisor.Send(abortAll{})
-	return n.stop()
-}
-
-func (n *Node) stop() error {
-	defer close(n.down)
-	close(n.ended)
-	n.kill()
-	err := n.system.Shutdown(context.Background())
-	n.cfg.Log.Info("node stopped", "owner", n.owner)
-	return errors.Join(err, n.close())
-}
-
-// Done is closed when the node has stopped.
-func (n *Node) Done() <-chan struct{} { return n.down }
-
-// Tenants returns the state of every tenant with an actor on this node, in the order of their keys.
+// Tenants returns the state of every tenant with an actor on this node, in the order of their keys. When ctx ends
+// first, it returns its typed error.
 func (n *Node) Tenants(ctx context.Context) ([]Status, error) {
 	reply := make(chan []*activation, 1)
 	if !n.supervisor.Send(list{reply}) {
 		return nil, errNodeDown()
 	}
+	var all []*activation
+	select {
+	case all = <-reply:
+	case <-ctx.Done():
+		return nil, messages.AsError(ctx.Err())
+	}
 	var out []Status
-	for _, act := range <-reply {
+	for _, act := range all {
 		s, err := act.status(ctx)
 		if err != nil {
 			if messages.CodeOf(err) == messages.CodeClosed {

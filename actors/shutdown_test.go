@@ -1,6 +1,7 @@
 package actors_test
 
 import (
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -125,5 +126,62 @@ func TestAbortDoesNotWaitForApplicationCode(t *testing.T) {
 		require.NoError(t, n.Abort())
 		require.Error(t, <-done)
 		require.Less(t, time.Since(begun), time.Second)
+	})
+}
+
+// deaf makes the next put of the durable store heed neither its context nor anything else, as a hung disk would.
+func deaf(f *fleet) (reached <-chan struct{}, release func()) {
+	hangs, gate := make(chan struct{}), make(chan struct{})
+	f.durable.BeforeNext(storetest.OpPut, func(ctxT, storetest.Call) { close(hangs); <-gate })
+	return hangs, func() { close(gate) }
+}
+
+func TestH7_AShutdownReturnsAlthoughAStoreHeedsNoDeadline(t *testing.T) {
+	inBubble(t, func(t *testing.T, f *fleet) {
+		n := f.start(func(c *actors.Config) { c.SnapshotEvery = time.Hour })
+		stuck := open(t, n, "stuck")
+		appendKind(t, stuck, "1")
+		_, release := deaf(f)
+		begun := time.Now()
+		err := n.Shutdown(within(t, time.Second))
+		require.ErrorIs(t, err, messages.ErrDeadlineExceeded)
+		require.ErrorContains(t, err, stuck.Key().String(), "what is still running is named")
+		require.Less(t, time.Since(begun), 10*time.Second)
+		require.ErrorIs(t, n.Shutdown(within(t, time.Second)), messages.ErrDeadlineExceeded)
+		require.ErrorIs(t, n.Abort(), messages.ErrDeadlineExceeded)
+		again := f.config()
+		again.NodeName, again.StateRoot = "node-1", filepath.Join(f.root, "node-1")
+		_, err = actors.Start(t.Context(), again)
+		require.ErrorIs(t, err, messages.ErrHeld, "what still runs may write to the state root")
+
+		release()
+		<-n.Done()
+		require.NoError(t, n.Shutdown(t.Context()))
+		requireServes(t, f, again)
+	})
+}
+
+// requireServes fails unless a node with this configuration starts and opens a tenant.
+func requireServes(t *testing.T, f *fleet, cfg actors.Config) {
+	t.Helper()
+	n, err := actors.Start(t.Context(), cfg)
+	require.NoError(t, err)
+	f.t.Cleanup(func() { _ = n.Abort() })
+	open(t, n, "another")
+}
+
+func TestAnAbortReturnsAlthoughAStoreHeedsNoDeadline(t *testing.T) {
+	inBubble(t, func(t *testing.T, f *fleet) {
+		n := f.start()
+		stuck, other := open(t, n, "stuck"), open(t, n, "other")
+		reached, release := deaf(f)
+		appendKind(t, stuck, "1")
+		<-reached
+		err := n.Abort()
+		require.ErrorIs(t, err, messages.ErrDeadlineExceeded)
+		require.ErrorContains(t, err, "background work")
+		require.NotContains(t, err.Error(), other.Key().String(), "that one has ended")
+		release()
+		<-n.Done()
 	})
 }

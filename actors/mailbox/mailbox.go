@@ -2,6 +2,7 @@ package mailbox
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"runtime/debug"
 	"sync"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/leasehold/leasehold/messages"
 )
 
 // Actor is the behaviour of one actor. All methods run on the actor's own goroutine, one at a time.
@@ -46,7 +49,11 @@ type System struct {
 	mu     sync.Mutex
 	roots  map[*Ref]struct{}
 	closed bool
-	once   sync.Once
+	once   sync.Once     // the stop begins once
+	down   chan struct{} // closed when everything has ended
+
+	// What is still running, for those who wait for its end in vain.
+	actors, jobs atomic.Int64
 }
 
 // NewSystem returns a running system. The library's own logging is discarded: it would print whole
@@ -55,7 +62,7 @@ func NewSystem(log *slog.Logger) *System {
 	lib := actor.NewActorSystem(func(c *actor.Config) {
 		c.LoggerFactory = func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }
 	})
-	return &System{lib: lib, log: log, roots: make(map[*Ref]struct{})}
+	return &System{lib: lib, log: log, roots: make(map[*Ref]struct{}), down: make(chan struct{})}
 }
 
 // Spawn starts an actor without a parent. After Shutdown it returns nil.
@@ -75,6 +82,7 @@ func (s *System) start(r *Ref, a Actor, spawn func(*actor.Props, string) *actor.
 	ctx, cancel := context.WithCancel(context.Background())
 	sh := &shell{actor: a, self: &Self{ref: r, ctx: ctx, cancel: cancel}}
 	ready := make(chan struct{})
+	s.actors.Add(1)
 	// The mailbox may run Started before spawn has returned the PID; the actor must not see a Ref
 	// that cannot be sent to.
 	r.pid.Store(spawn(actor.PropsFromFunc(func(c actor.Context) { <-ready; sh.receive(c) }), "a"))
@@ -82,11 +90,31 @@ func (s *System) start(r *Ref, a Actor, spawn func(*actor.Props, string) *actor.
 }
 
 // Go runs f on a goroutine that Shutdown waits for.
-func (s *System) Go(f func()) { s.work.Go(f) }
+func (s *System) Go(f func()) {
+	s.jobs.Add(1)
+	s.work.Go(func() {
+		defer s.jobs.Add(-1)
+		f()
+	})
+}
 
-// Shutdown stops every actor, waits for them and for the work they started, and ends the system. It
-// returns ctx's error if that takes too long; it may be called again.
+// Shutdown stops every actor, waits for them and for the work they started, and ends the system. When
+// ctx ends before that it returns CodeDeadlineExceeded or CodeCanceled, and says how much is still
+// running: the rest goes on stopping, without anybody to wait for it. It may be called again, to wait
+// once more.
 func (s *System) Shutdown(ctx context.Context) error {
+	s.once.Do(s.stop)
+	select {
+	case <-s.down:
+		return nil
+	case <-ctx.Done():
+		e := *messages.AsError(ctx.Err())
+		e.Message = fmt.Sprintf("still running: %d actors, %d pieces of background work", s.actors.Load(), s.jobs.Load())
+		return &e
+	}
+}
+
+func (s *System) stop() {
 	s.mu.Lock()
 	s.closed = true
 	roots := make([]*Ref, 0, len(s.roots))
@@ -97,22 +125,14 @@ func (s *System) Shutdown(ctx context.Context) error {
 	for _, r := range roots {
 		r.Stop()
 	}
-	for _, r := range roots {
-		select {
-		case <-r.Done():
-		case <-ctx.Done():
-			return ctx.Err()
+	go func() {
+		for _, r := range roots {
+			<-r.Done()
 		}
-	}
-	idle := make(chan struct{})
-	go func() { s.work.Wait(); close(idle) }()
-	select {
-	case <-idle:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	s.once.Do(s.lib.Shutdown) // the library panics at a second one
-	return nil
+		s.work.Wait()
+		s.lib.Shutdown() // the library panics at a second one
+		close(s.down)
+	}()
 }
 
 // Ref is the address of one actor. All methods are safe for concurrent use.
@@ -216,7 +236,7 @@ type timer struct {
 // work stops the actor, as one in Receive would.
 func (s *Self) Go(work func(ctx context.Context) any) {
 	ref, ctx := s.ref, s.ctx
-	ref.system.work.Go(func() {
+	ref.system.Go(func() {
 		defer func() {
 			if v := recover(); v != nil {
 				ref.system.log.Error("panic in background work", "value", v, "stack", string(debug.Stack()))

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/leasehold/leasehold/actors/mailbox"
+	"github.com/leasehold/leasehold/messages"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -222,15 +223,28 @@ func TestPanicInBackgroundWorkStopsTheActor(t *testing.T) {
 	<-ref.Done()
 }
 
-func TestShutdownHonoursItsDeadline(t *testing.T) {
+func TestShutdownHonoursItsDeadlineAndSaysWhatRuns(t *testing.T) {
 	s := newSystem(t)
-	gate := make(chan struct{})
-	ref := s.Spawn(&probe{receive: func(*mailbox.Self, any) { <-gate }})
+	gate, busy := make(chan struct{}), make(chan struct{})
+	defer close(gate) // the cleanup waits for the rest, which goes on stopping
+	ref := s.Spawn(&probe{
+		onStart: func(self *mailbox.Self) {
+			self.Go(func(context.Context) any { <-gate; return nil }) // heeds no context
+			self.Go(func(context.Context) any { <-gate; return nil })
+		},
+		receive: func(*mailbox.Self, any) { close(busy); <-gate },
+	})
 	ref.Send("block")
+	<-busy
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	require.ErrorIs(t, s.Shutdown(ctx), context.Canceled)
-	close(gate)
+	for range 2 { // also of one who waits again
+		err := s.Shutdown(ctx)
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, messages.ErrCanceled)
+		require.ErrorContains(t, err, "1 actors, 2 pieces of background work")
+	}
+	require.Nil(t, s.Spawn(&probe{}), "it stops all the same")
 }
 
 func ExampleSystem() {

@@ -111,5 +111,6 @@ func (h *shell) gone() {
 	delete(r.system.roots, r)
 	r.system.mu.Unlock()
 	r.panicked = h.self.panicked
+	r.system.actors.Add(-1)
 	close(r.done)
 }

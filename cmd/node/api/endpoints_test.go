@@ -1,12 +1,15 @@
 package api_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -14,6 +17,7 @@ import (
 	"github.com/leasehold/leasehold/cmd/node/api"
 	"github.com/leasehold/leasehold/ledgeractor"
 	"github.com/leasehold/leasehold/messages"
+	"github.com/leasehold/leasehold/stores/storetest"
 )
 
 type appended struct {
@@ -155,6 +159,47 @@ func TestOrders_SnapshotHandoffAbandonForget(t *testing.T) {
 	require.EqualValues(t, 3, into[view](t, s.get(path), 200).Lease.Floor)
 	require.Empty(t, into[page](t, s.get(path+"/events"), 200).Events)
 	require.EqualValues(t, 4, into[view](t, s.get(path), 200).Status.Epoch)
+}
+
+// A tenant is not open any more from when its lease is on the way back: the answer of an order to end it
+// does not wait until its actor is gone.
+func TestOrders_ATenantThatIsClosingIsNotOpen(t *testing.T) {
+	for _, order := range []string{"handoff", "abandon", "forget"} {
+		t.Run(order, func(t *testing.T) {
+			sh := newShared(t)
+			s := sh.start(t, "a", func(c *setup) { c.node.TTL = 10 * time.Minute }) // and minutes for a release
+			path := tenantPath(tenantOne)
+			into[appended](t, s.post(path+"/events", `{"kind":"a"}`), 200)
+			require.True(t, into[view](t, s.get(path), 200).Open)
+			closed := func() messages.Lease {
+				seen := into[view](t, s.get(path), 200)
+				require.False(t, seen.Open)
+				require.Nil(t, seen.Status)
+				require.NotNil(t, seen.Lease)
+				return *seen.Lease
+			}
+			reached, release := sh.leases.GateNext(storetest.OpRelease)
+			given, answer := make(chan struct{}), make(chan struct{})
+			sh.leases.AfterNext(storetest.OpRelease, func(context.Context, storetest.Call, storetest.Result) {
+				close(given)
+				<-answer
+			})
+			goOn := sync.OnceFunc(func() { close(answer) })
+			defer func() { release(); goOn() }()
+			ended := make(chan int, 1)
+			go func() { ended <- s.post(path+"/"+order, "").status }()
+			<-reached
+			held := closed()
+			require.Equal(t, s.node.Owner(), held.Owner)
+			require.EqualValues(t, 1, held.Epoch)
+			release()
+			<-given
+			require.True(t, closed().End.Before(held.End), "it is given back")
+			goOn()
+			require.Equal(t, 204, <-ended)
+			require.EqualValues(t, 1, closed().Epoch)
+		})
+	}
 }
 
 // Looking at a tenant, and ending one that is not open, open nothing.

@@ -7,8 +7,8 @@ import (
 	"github.com/leasehold/leasehold/messages"
 )
 
-// tenantView describes a tenant. Status is there if it is open on this node, Lease if not: looking at
-// a tenant does not open it.
+// tenantView describes a tenant. Status is there if it is open on this node, Lease if not, or not any
+// more (it is closing): looking at a tenant does not open it.
 type tenantView struct {
 	Key    messages.Key    `json:"key"`
 	Open   bool            `json:"open"`
@@ -41,7 +41,7 @@ func (s *Server) showTenant(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// tenantList lists the tenants with an actor on this node.
+// tenantList lists the tenants with an actor on this node, those that are closing too.
 type tenantList struct {
 	Owner   string          `json:"owner"`
 	Tenants []actors.Status `json:"tenants"`
