@@ -14,7 +14,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -266,18 +265,4 @@ func tenantErrors(err error) []*messages.Error {
 		return []*messages.Error{e}
 	}
 	return nil
-}
-
-func (d *daemon) close() error {
-	var errs []error
-	if d.listener != nil {
-		if err := d.listener.Close(); !errors.Is(err, net.ErrClosed) {
-			errs = append(errs, err)
-		}
-	}
-	// The stores last to first; the node, with its batches of renewals, has ended before.
-	for _, c := range slices.Backward(d.closers) {
-		errs = append(errs, c.Close())
-	}
-	return errors.Join(errs...)
 }
