@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/cmd/node/api"
+	"github.com/leasehold/leasehold/ledgeractor"
 	"github.com/leasehold/leasehold/messages"
 	"github.com/leasehold/leasehold/stores/storetest"
 )
@@ -73,9 +74,8 @@ func TestOutage_IsTypedAndReadyzTells(t *testing.T) {
 	sh := newShared(t)
 	clock := storetest.NewManualClock(time.Now())
 	s := sh.start(t, "a", func(c *setup) {
-		c.api.Now = clock.Now
-		c.node.StoreTimeout = 200 * time.Millisecond
-		c.node.TTL = 2 * time.Second
+		c.api.Now, c.node.Now = clock.Now, clock.Now
+		c.node.TTL, c.node.RenewEvery = time.Minute, 100*time.Millisecond
 	})
 	events := tenantPath(tenantOne) + "/events"
 	into[appended](t, s.post(events, `{"kind":"a"}`), 200)
@@ -90,10 +90,8 @@ func TestOutage_IsTypedAndReadyzTells(t *testing.T) {
 	refused(t, s.get(tenantPath(tenantTwo)), 503, messages.CodeUnavailable)
 	refused(t, s.post(tenantPath(tenantTwo)+"/events", `{"kind":"a"}`, header(api.TimeoutHeader, "3s")), 503, messages.CodeUnavailable)
 	// D3: the holder goes on to its own deadline, then refuses.
-	s.until(func() bool {
-		a := s.post(events, `{"kind":"b"}`)
-		return a.status == 409 && strings.Contains(string(a.body), messages.ReasonExpiredLocally)
-	})
+	clock.Advance(time.Minute)
+	require.Equal(t, messages.ReasonExpiredLocally, refused(t, s.post(events, `{"kind":"b"}`), 409, messages.CodeFenced).Reason)
 	sh.leases.Up()
 	clock.Advance(time.Second)
 	locked := sh.leases.Every(storetest.OpRelease, storetest.Fail(nil)) // as behind a write lock: reads go on
@@ -117,13 +115,21 @@ func TestDeadline_OfTheRequestIsKept(t *testing.T) {
 		a := s.post(wait, `{}`, header(api.TimeoutHeader, timeout))
 		require.Contains(t, []int{408, 422, 504}, a.status, "%s", a.body)
 		require.Contains(t, string(a.body), string(messages.CodeDeadlineExceeded))
-		require.Less(t, time.Since(begun), 10*time.Second)
+		require.Less(t, time.Since(begun), time.Minute)
 	}
 	into[appended](t, s.post(tenantPath(tenantOne)+"/events", `{"kind":"b"}`), 200)
 }
 
 func TestOverload_IsTypedWithRetryAfter(t *testing.T) {
-	s := newShared(t).start(t, "a", func(c *setup) { c.node.MaxTenantRequests = 1 })
+	at := make(chan struct{})
+	s := newShared(t).start(t, "a", func(c *setup) {
+		c.node.MaxTenantRequests = 1
+		c.node.Commands = map[string]ledgeractor.Command{"wait": func(ctx context.Context, _ *ledgeractor.Tx, _ json.RawMessage) (any, error) {
+			close(at)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}}
+	})
 	into[appended](t, s.post(tenantPath(tenantOne)+"/events", `{"kind":"a"}`), 200)
 	ctx, cancel := context.WithCancel(t.Context())
 	var busy sync.WaitGroup
@@ -137,11 +143,8 @@ func TestOverload_IsTypedWithRetryAfter(t *testing.T) {
 			_ = response.Body.Close()
 		}
 	})
-	var refusal answer
-	s.until(func() bool {
-		refusal = s.post(tenantPath(tenantOne)+"/events", `{"kind":"b"}`, header(api.TimeoutHeader, "100ms"))
-		return refusal.status == 429
-	})
+	<-at
+	refusal := s.post(tenantPath(tenantOne)+"/events", `{"kind":"b"}`)
 	require.Positive(t, refused(t, refusal, 429, messages.CodeOverloaded).RetryAfter)
 	require.Equal(t, "1", refusal.header.Get("Retry-After"))
 	// Another tenant does not notice.

@@ -109,7 +109,7 @@ func (s *shared) start(t *testing.T, name string, change ...func(*setup)) *servi
 	ts := httptest.NewServer(server)
 	t.Cleanup(func() {
 		ts.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		_ = node.Shutdown(ctx) // tests that damage a tenant see its handoff fail
 		if member != nil {
@@ -254,17 +254,17 @@ func (s *service) post(path, body string, change ...func(*http.Request)) answer 
 	return s.do(http.MethodPost, path, body, change...)
 }
 
-// until asks again and again, up to ten seconds: for what depends on a lease's real time.
+// until asks again and again, up to a minute: for what depends on a lease's real time.
 func (s *service) until(ok func() bool) {
 	s.t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(time.Minute)
 	for !ok() {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			s.t.Fatal("it did not happen within ten seconds")
+			s.t.Fatal("it did not happen within a minute")
 		}
 	}
 }
