@@ -72,14 +72,16 @@ func TestAFullFileSystemRefusesAndRecovers(t *testing.T) {
 	require.NoError(t, os.Remove(ballast))
 	l.append("room again")
 	require.Equal(t, int64(acknowledged)+1, l.count("SELECT count(*) FROM events"))
-	_, err := l.Cut(t.Context())
-	requireCode(t, err, messages.CodeStorage) // no room for the copy
+	image, err := l.Cut(t.Context())
+	require.NoError(t, err, "no room for a copy on this disk, but in memory")
+	require.EqualValues(t, acknowledged+1, image.Events)
+	requireSound(t, image)
 	l.append("still serving")
 	require.Equal(t, int64(acknowledged)+2, l.count("SELECT count(*) FROM events"))
 	l.stop()
 }
 
-func TestACutOnAFullDiskLeavesNothingBehind(t *testing.T) {
+func TestACutOnAFullDiskIsMadeInMemoryAndLeavesNothingBehind(t *testing.T) {
 	l := start(t)
 	for range 20 {
 		_, err := l.Append(t.Context(), []messages.Event{{Kind: "big", Payload: payload(`"%s"`, strings.Repeat("x", 50_000))}})
@@ -90,13 +92,27 @@ func TestACutOnAFullDiskLeavesNothingBehind(t *testing.T) {
 	small := old
 	small.Cur = 200_000
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &small))
-	_, err := l.Cut(t.Context())
+	tight, err := l.Cut(t.Context())
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old))
-	requireCode(t, err, messages.CodeStorage)
+	require.NoError(t, err, "the copy was made in memory")
 	require.NoFileExists(t, l.path+".cut")
-	image, err := l.Cut(t.Context())
+	roomy, err := l.Cut(t.Context())
 	require.NoError(t, err)
-	require.EqualValues(t, 20, image.Events)
+	require.EqualValues(t, 20, tight.Events)
+	require.Len(t, tight.Bytes, len(roomy.Bytes))
+	require.Equal(t, roomy.LastSeq, tight.LastSeq)
+	requireSound(t, tight)
+}
+
+// requireSound fails unless an image is a whole ledger.
+func requireSound(t *testing.T, image ledgeractor.Image) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "restored.db")
+	require.NoError(t, ledgeractor.WriteImage(t.Context(), path, image.Bytes))
+	sum, err := ledgeractor.Verify(t.Context(), path, testKey)
+	require.NoError(t, err)
+	require.Equal(t, image.Events, sum.Events)
+	require.Equal(t, image.LastSeq, sum.LastSeq)
 }
 
 func TestAReadOnlyDiskIsATypedError(t *testing.T) {

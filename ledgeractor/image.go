@@ -20,9 +20,6 @@ type Image struct {
 	Version uint64 // Handle.Version at that moment
 }
 
-// cutPath is the temporary file of a Cut.
-func cutPath(path string) string { return path + ".cut" }
-
 // CutLast is Cut for the last snapshot of a holder: it works also while the fence has closed by itself, or
 // because the store refused a renewal. What it returns then holds every write that was ever acknowledged, and
 // none that was refused. It does not wait for the transaction that is running: without a fence that cannot be
@@ -155,70 +152,6 @@ func pinRead(raw *sqlite3.SQLiteConn) error {
 	}
 	_, err := queryInt(context.Background(), raw, "SELECT count(*) FROM sqlite_schema")
 	return err
-}
-
-// pagesPerStep is how much is copied between two looks at the context.
-const pagesPerStep = 256
-
-// copyPages copies what source sees into memory, by SQLite's backup through a file: unlike
-// sqlite3_serialize, which leaves a page that cannot be read empty, it reports failures.
-func (h *Handle) copyPages(ctx context.Context, source *sqlite3.SQLiteConn) (image Image, err error) {
-	pages, err := queryInt(ctx, source, "PRAGMA page_count")
-	if err != nil {
-		return Image{}, err
-	}
-	pageSize, err := queryInt(ctx, source, "PRAGMA page_size")
-	if err != nil {
-		return Image{}, err
-	}
-	if size := pages * pageSize; size > h.cfg.Limits.MaxImageBytes {
-		return Image{}, tooLarge("the ledger is over the limit for images")
-	}
-	if image.Events, image.LastSeq, err = countEvents(ctx, source); err != nil {
-		return Image{}, err
-	}
-	fail, path := h.shared.readers.fail, cutPath(h.cfg.Path)
-	if err := createEmpty(path); err != nil {
-		return Image{}, fail.storage("copy the ledger", err)
-	}
-	defer os.Remove(path)
-	target, err := openSQLite(path, map[string]string{"mode": "rw", "_journal_mode": "OFF", "_synchronous": "OFF"})
-	if err != nil {
-		return Image{}, err
-	}
-	err = backup(ctx, target, source)
-	if err = errors.Join(err, target.Close()); err != nil {
-		return Image{}, err
-	}
-	if image.Bytes, err = os.ReadFile(path); err != nil {
-		return Image{}, fail.storage("read the copy of the ledger", err)
-	}
-	if int64(len(image.Bytes)) != pages*pageSize {
-		return Image{}, fail.storage("copy the ledger", errors.New("the copy has another size"))
-	}
-	return image, nil
-}
-
-func backup(ctx context.Context, target, source *sqlite3.SQLiteConn) error {
-	b, err := target.Backup("main", source, "main")
-	if err != nil {
-		return err
-	}
-	for done := false; !done && err == nil; {
-		if err = ctx.Err(); err == nil {
-			done, err = b.Step(pagesPerStep)
-		}
-	}
-	return errors.Join(err, b.Finish())
-}
-
-// createEmpty creates an empty file that only its owner can read, in place of one that a crash left.
-func createEmpty(path string) error {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	return file.Close()
 }
 
 // WriteImage writes the bytes of an image to a new file, readable by its owner only, and syncs file
