@@ -28,7 +28,7 @@ func (m *Member) Depart(ctx context.Context) error {
 // desert ends the requests that came in on this member when it has departed and nobody is left who could carry them
 // out. Else they would wait for their deadlines, and the end of the process for them.
 func (m *Member) desert(all []Info) {
-	serves := func(i Info) bool { return i.State == StateServing }
+	serves := func(i Info) bool { return i.State == StateServing || i.State == StateFull }
 	if *m.state.Load() == stateGone && !slices.ContainsFunc(all, serves) {
 		_ = m.client.Close() // which opened nothing, so that nothing can fail
 	}

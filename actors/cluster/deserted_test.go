@@ -21,7 +21,7 @@ func TestH7_ARequestIsNotKeptWaitingWhenEveryMemberLeaves(t *testing.T) {
 	f := newFleet(t)
 	a := f.join("a")
 	require.Nil(t, a.Do(t.Context(), one(f, 0)).Error)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	require.NoError(t, a.Leave(ctx))
 	require.NoError(t, a.node.Shutdown(ctx))
@@ -32,8 +32,8 @@ func TestH7_ARequestIsNotKeptWaitingWhenEveryMemberLeaves(t *testing.T) {
 	select {
 	case reply := <-answered:
 		require.ErrorIs(t, reply.Error, messages.ErrDraining)
-	case <-time.After(10 * time.Second):
-		t.Fatal("the request waits for its deadline, 30 s")
+	case <-time.After(time.Minute):
+		t.Fatal("the request waits for its deadline, two minutes")
 	}
 	require.ErrorIs(t, a.Do(ctx, one(f, 0)).Error, messages.ErrDraining)
 	require.NoError(t, a.Close())
@@ -44,7 +44,7 @@ func TestH7_ADepartedMemberSendsRequestsOn(t *testing.T) {
 	f := newFleet(t)
 	a, b := f.join("a"), f.join("b")
 	f.see(2, a, b)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	require.NoError(t, a.Leave(ctx))
 	require.NoError(t, a.node.Shutdown(ctx))

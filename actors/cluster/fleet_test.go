@@ -27,10 +27,17 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const ttl = 1500 * time.Millisecond
+// shortTTL is the lease of quick members.
+const shortTTL = 1500 * time.Millisecond
+
+// quick makes a member one whose leases end soon, for tests that wait for that.
+func quick(n *actors.Config, c *cluster.Config) {
+	n.TTL, n.Margin, n.StoreTimeout = shortTTL, 300*time.Millisecond, 400*time.Millisecond
+	c.DeadAfter = 0 // the default
+}
 
 // fleet is a NATS server, shared stores, and members in this process. It runs on real time: what is tested is
-// the network between members.
+// the network between members. No lease ends, and no member is given up, because the machine stands still for a second.
 type fleet struct {
 	t       testing.TB
 	root    string
@@ -64,7 +71,7 @@ type part struct {
 // stop is an orderly shutdown.
 func (p *part) stop(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	require.NoError(t, p.Leave(ctx))
 	require.NoError(t, p.node.Shutdown(ctx))
@@ -96,14 +103,14 @@ func (f *fleet) join(name string, change ...func(*actors.Config, *cluster.Config
 	}
 	n := actors.Config{
 		NodeName: name, StateRoot: filepath.Join(f.root, fmt.Sprint(name, f.started)), Leases: f.leases, Durable: f.durable,
-		TTL: ttl, Margin: 300 * time.Millisecond, RenewEvery: 300 * time.Millisecond, StoreTimeout: 400 * time.Millisecond,
+		TTL: 15 * time.Second, Margin: 3 * time.Second, RenewEvery: 300 * time.Millisecond, StoreTimeout: 5 * time.Second,
 		SnapshotEvery: 300 * time.Millisecond, Log: log,
 		Commands: map[string]ledgeractor.Command{"count": func(ctx context.Context, tx *ledgeractor.Tx, _ json.RawMessage) (any, error) {
 			var n int
 			return n, tx.QueryRowContext(ctx, "SELECT count(*) FROM events").Scan(&n)
 		}},
 	}
-	c := cluster.Config{Conn: f.connect(), HeartbeatEvery: 100 * time.Millisecond, SettleAfter: 200 * time.Millisecond, RebalanceEvery: time.Second, Log: log}
+	c := cluster.Config{Conn: f.connect(), HeartbeatEvery: 100 * time.Millisecond, DeadAfter: 2 * time.Second, SettleAfter: 200 * time.Millisecond, RebalanceEvery: time.Second, Log: log}
 	for _, apply := range change {
 		apply(&n, &c)
 	}
@@ -128,7 +135,7 @@ func (f *fleet) client() *client.Client {
 	f.t.Helper()
 	t, err := client.NewNATS(f.connect(), "")
 	require.NoError(f.t, err)
-	c, err := client.New(t, client.Config{AttemptTimeout: time.Second})
+	c, err := client.New(t, client.Config{AttemptTimeout: 5 * time.Second})
 	require.NoError(f.t, err)
 	f.t.Cleanup(func() { _ = c.Close() })
 	return c
@@ -144,7 +151,7 @@ func (f *fleet) see(n int, parts ...*part) {
 			}
 		}
 		return true
-	}, 10*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 }
 
 func (f *fleet) key(i int) messages.Key {

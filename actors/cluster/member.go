@@ -31,6 +31,7 @@ type Member struct {
 	arrivals   *arrivals
 	departures *departures
 	sightings  *sightings
+	noRoom     noRoom
 
 	// What the goroutine of the membership tells the others.
 	roster   atomic.Pointer[roster]
@@ -42,6 +43,7 @@ type Member struct {
 	beats   chan Info     // from the subscription to the membership
 	nudge   chan struct{} // asks the membership for a heartbeat at once
 	changed chan struct{} // tells the rebalancer that the members have changed
+	cramped chan struct{} // tells the rebalancer that tenants cannot store what they have to
 	known   chan struct{} // closed when those who are there have had time to say so
 	subs    struct {
 		any, own, members, moves *natsgo.Subscription
@@ -73,7 +75,7 @@ func Join(ctx context.Context, cfg Config) (*Member, error) {
 	m := &Member{
 		cfg: cfg, node: cfg.Node, self: cfg.Node.Owner(), log: cfg.Log, conn: cfg.Conn, subjects: subjects, started: cfg.Now(),
 		arrivals: newArrivals(cfg.Now), sightings: newSightings(cfg.Now), departures: &departures{now: cfg.Now, keys: make(map[messages.Key]departure)},
-		beats: make(chan Info, 256), nudge: make(chan struct{}, 1), changed: make(chan struct{}, 1), left: make(chan struct{}), known: make(chan struct{}),
+		beats: make(chan Info, 256), nudge: make(chan struct{}, 1), changed: make(chan struct{}, 1), cramped: make(chan struct{}, 1), left: make(chan struct{}), known: make(chan struct{}),
 	}
 	m.life, m.end = context.WithCancel(context.Background())
 	m.settled, m.unsettle = context.WithCancel(m.life)
@@ -165,20 +167,6 @@ func (m *Member) setState(s State) { m.state.Store(&s) }
 // Leaving reports whether Leave was called.
 func (m *Member) Leaving() bool { return *m.state.Load() != StateServing }
 
-func (m *Member) info() Info {
-	return Info{Owner: m.self, Name: m.node.Name(), Started: m.started, State: *m.state.Load(), Open: int(m.open.Load())}
-}
-
-// suggest returns who should try to acquire a tenant that nobody holds; "": nobody can. The view may not know yet
-// that this member leaves.
-func (m *Member) suggest(r *roster, key messages.Key, avoid []string) string {
-	without := ""
-	if m.Leaving() {
-		without = m.self
-	}
-	return r.suggest(key, avoid, without)
-}
-
 // shunned is roster.shunned with the patience of two heartbeats.
 func (m *Member) shunned(r *roster, owner string, avoid []string) bool {
 	return r.shunned(owner, avoid, m.cfg.Now().Add(-2*m.cfg.HeartbeatEvery))
@@ -241,6 +229,7 @@ func (m *Member) membership() {
 				m.sightings.begin()
 			}
 			m.sightings.sweep()
+			changed = m.watchDisk() || changed
 		case <-m.life.Done():
 			return
 		}

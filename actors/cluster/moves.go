@@ -49,6 +49,10 @@ func (m *Member) heardMove(msg *natsgo.Msg) {
 				answer.Error = &messages.Error{Code: messages.CodeDraining, Key: in.Key.String(), Message: "the member leaves"}
 				break
 			}
+			if err := m.node.Full(); err != nil {
+				answer.Error = messages.AsError(err)
+				break
+			}
 			most := min(time.Duration(in.MostMS)*time.Millisecond, m.cfg.MoveTimeout)
 			m.departures.forget(in.Key)
 			m.arrivals.expect(in.Key, in.From, max(most, time.Millisecond))
@@ -134,8 +138,12 @@ func (m *Member) move(ctx context.Context, key messages.Key, to string) (err err
 	return nil
 }
 
-// place returns the member that should have a tenant which this node serves; "": this one, or nobody else can.
+// place returns the member that should have a tenant which this node serves; "": this one, or nobody else can. That the
+// disk is full is no reason to move what needs no room.
 func (m *Member) place(key messages.Key) string {
+	if m.says() == StateFull && !m.node.Cramped(key) {
+		return ""
+	}
 	if to := m.suggest(m.roster.Load(), key, nil); to != m.self {
 		return to
 	}
@@ -213,6 +221,9 @@ func (m *Member) rebalance() {
 		select {
 		case <-m.changed:
 			wait = m.cfg.SettleAfter
+		case <-m.cramped:
+			m.relieve(m.settled, pause)
+			continue
 		case <-time.After(wait):
 			wait = 0
 		case <-m.settled.Done():

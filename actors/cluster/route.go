@@ -119,7 +119,10 @@ func (m *Member) redirect(ctx context.Context, req *messages.Request) *messages.
 		return m.refuse(&messages.Error{Code: messages.CodeNotFound, Key: req.Key.String(), Message: "the tenant is not open on any member"})
 	}
 	if !m.Leaving() {
-		return m.yield(ctx, req)
+		if reply := m.yield(ctx, req); reply != nil {
+			return reply
+		}
+		return m.instead(req)
 	}
 	owner, epoch, err := m.locate(ctx, req)
 	switch {
@@ -136,6 +139,9 @@ func (m *Member) local(ctx context.Context, req *messages.Request) *messages.Rep
 	reply := m.node.Do(ctx, req)
 	e := reply.Error
 	if e == nil {
+		return reply
+	}
+	if reply := m.outOfRoom(req, e); reply != nil {
 		return reply
 	}
 	r := m.roster.Load()

@@ -14,6 +14,7 @@ type State string
 // The states of a member.
 const (
 	StateServing State = "serving"
+	StateFull    State = "full"    // its disk is full: it keeps the tenants that it can serve, and takes no new ones
 	StateLeaving State = "leaving" // it hands its tenants over, and takes no new ones
 	stateGone    State = "gone"    // the last word of a member
 )
