@@ -34,6 +34,7 @@ type activation struct {
 	serving  atomic.Bool
 	passing  atomic.Bool                    // the newest drain is for a reason that callers are not told
 	corrupt  atomic.Pointer[messages.Error] // why the open failed, if a copy was at fault
+	cramped  atomic.Bool                    // a request could not store what it had to since the disk has been full
 	hurry    atomic.Pointer[chan struct{}]  // closed when the activation stops serving
 	slot     atomic.Int32                   // whether it holds one of Node.transfers or urgent: a slot constant
 	stale    atomic.Pointer[[]string]       // the planted fault list-before-grant

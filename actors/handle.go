@@ -147,7 +147,12 @@ func (a *activation) run(ctx context.Context, op func(context.Context, *activati
 	}
 	defer a.inFlight.Add(-1)
 	a.used.Store(a.node.sinceStart())
-	return a.naming(op(ctx, a))
+	err := a.naming(op(ctx, a))
+	if messages.CodeOf(err) == messages.CodeStorage {
+		a.cramped.Store(true)
+		a.node.suspect(err)
+	}
+	return err
 }
 
 // Append appends one event and returns its seq. An idempotency key that is there already returns

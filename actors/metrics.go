@@ -24,6 +24,7 @@ type metrics struct {
 	renewFails prometheus.Counter
 	evictions  prometheus.Counter
 	lag        prometheus.Histogram
+	diskFull   prometheus.Gauge
 
 	registry   prometheus.Registerer
 	registered []prometheus.Collector
@@ -47,8 +48,9 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		renewFails: prometheus.NewCounter(prometheus.CounterOpts{Name: "leasehold_renewals_unanswered_total", Help: "Renewals that the lease store did not answer."}),
 		evictions:  prometheus.NewCounter(prometheus.CounterOpts{Name: "leasehold_evictions_total", Help: "Tenants handed off because they were idle or made room for another."}),
 		lag:        prometheus.NewHistogram(prometheus.HistogramOpts{Name: "leasehold_renewal_window_seconds", Help: "What was left of the window when a renewal succeeded.", Buckets: seconds}),
+		diskFull:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "leasehold_disk_full", Help: "1 while this node takes no new tenants because its local disk cannot be written to."}),
 	}
-	for _, c := range []prometheus.Collector{m.open, m.inFlight, m.lifecycle, m.requests, m.latency, m.openTime, m.handoff, m.snapshot, m.imageBytes, m.renewFails, m.evictions, m.lag} {
+	for _, c := range []prometheus.Collector{m.open, m.inFlight, m.lifecycle, m.requests, m.latency, m.openTime, m.handoff, m.snapshot, m.imageBytes, m.renewFails, m.evictions, m.lag, m.diskFull} {
 		if err := reg.Register(c); err != nil {
 			m.close()
 			return nil, errors.Join(&messages.Error{Code: messages.CodeInvalidArgument, Message: "the registerer has another node's metrics"}, err)

@@ -48,6 +48,7 @@ type Node struct {
 	// Shared with callers, who must not wait for a mailbox to learn these.
 	active   sync.Map // messages.Key → *activation; written by the supervisor alone
 	inFlight atomic.Int64
+	disk     disk
 	aborted  atomic.Bool
 	ended    chan struct{} // closed when the node begins to stop its actors
 	down     chan struct{} // closed when the node has stopped

@@ -233,6 +233,9 @@ func (t *tenant) giveUp(err error) {
 	}
 	if e := messages.AsError(err); t.state == StateOpening && e.Code == messages.CodeCorrupt {
 		t.act.corrupt.Store(e)
+	} else if t.state == StateOpening && e.Code == messages.CodeStorage {
+		t.dropFiles = true // what there is of them was never served, and takes room
+		t.node.suspect(err)
 	}
 	t.setState(StateClosing)
 	if t.fence != nil {

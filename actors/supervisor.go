@@ -56,6 +56,7 @@ type supervisor struct {
 	failed  []error
 	victims []victim      // what to evict next, the least recently used first
 	evicted []*activation // whose handoff was asked for to make room
+	disk    diskWatch
 }
 
 // corruptPause is how long the failure of an open is repeated to callers before the copy is looked at
@@ -111,6 +112,10 @@ func (s *supervisor) Receive(self *mailbox.Self, msg any) {
 		for _, act := range s.entries {
 			act.ref.Send(abort{})
 		}
+	case suspectDisk, diskTick:
+		s.look(self)
+	case diskProbed:
+		s.looked(self, m.err)
 	case sweepNow:
 		self.Go(func(ctx context.Context) any { s.node.sweep(ctx, s.node.cfg.SetAsideFor); return swept{} })
 	case swept:
@@ -131,6 +136,7 @@ func (s *supervisor) Refuse(_ *mailbox.Self, msg any) {
 }
 
 func (s *supervisor) Stopping(*mailbox.Self) {
+	s.diskEnds()
 	s.ended()
 }
 
@@ -163,6 +169,10 @@ func (s *supervisor) find(self *mailbox.Self, m find) {
 			return
 		}
 		delete(s.corrupt, m.key)
+	}
+	if s.node.disk.full.Load() != nil {
+		s.awaitDisk(self, m)
+		return
 	}
 	if len(s.entries) >= s.node.cfg.MaxOpen {
 		s.purge()

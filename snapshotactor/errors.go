@@ -59,11 +59,17 @@ func permanent(err error) bool {
 	return false
 }
 
-// codeOrUnavailable makes sure that what the store returned is typed.
+// codeOrUnavailable makes sure that what the store returned is typed. A store whose disk is full is
+// CodeUnavailable with that Cause: CodeStorage is the local disk, and another node would fare better with that.
 func codeOrUnavailable(err error, object string) error {
 	var typed *messages.Error
-	if err == nil || errors.As(err, &typed) {
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &typed) && typed.Code != messages.CodeStorage:
 		return err
+	case typed != nil:
+		return &messages.Error{Code: messages.CodeUnavailable, Cause: typed.Code, Object: object, Message: "the durable store is full, or its disk failed", Err: err}
 	}
 	return &messages.Error{Code: messages.CodeUnavailable, Object: object, Message: "the durable store failed", Err: err}
 }

@@ -54,7 +54,7 @@ func ListNames(ctx context.Context, cfg Config) ([]string, error) {
 //
 // Errors: CodeLineageAhead (the epoch is useless: fence, release, start again at a new one),
 // CodeCorrupt (S5; Object names what failed), CodeUnavailable (the store did not answer within ctx
-// and Config.Attempts), CodeStorage (the local disk), CodeInvalidArgument (the configuration, or an
+// and Config.Attempts, or has no room; then Cause is CodeStorage), CodeStorage (the local disk), CodeInvalidArgument (the configuration, or an
 // object that needs a newer version).
 func Open(ctx context.Context, cfg Config, grant Grant) (Restored, error) {
 	cfg, err := cfg.withDefaults()

@@ -63,8 +63,8 @@ func (p *Publisher) Published() uint64 { return p.published.Load() }
 //   - the fence's own error (CodeFenced), with the manifest: published, but it does not count
 //   - CodeFenced with ReasonSlotTaken: somebody else's bytes are in a slot of this epoch (S4). The
 //     fence was closed for good, and every later call returns the same
-//   - CodeUnavailable, CodeStorage: no answer within ctx and Config.Attempts. If Pending, the number
-//     may still be published: finish it with Settle
+//   - CodeUnavailable: no answer within ctx and Config.Attempts (Cause CodeStorage: no room). If Pending,
+//     the number may still be published: finish it with Settle
 //   - CodeInvalidArgument: an image without bytes
 func (p *Publisher) Publish(ctx context.Context, image Image) (messages.Manifest, error) {
 	if len(image.Bytes) == 0 || image.Events < 0 || image.LastSeq < 0 {

@@ -50,18 +50,32 @@ func (m *Member) instead(req *messages.Request) *messages.Reply {
 	return nil // the node says why it cannot
 }
 
-// outOfRoom sends on a request whose tenant this node had no room for when it opened it: nothing was done. nil: there is
-// nobody else.
-func (m *Member) outOfRoom(req *messages.Request, refusal *messages.Error) *messages.Reply {
+// outOfRoom sends on a request whose tenant this node had no room for when it opened it: nothing was done, and the lease
+// was released. It is a move like others: else the next owner would let this one, the last owner, go first. nil: nobody
+// else takes the tenant, and the refusal is the answer.
+func (m *Member) outOfRoom(ctx context.Context, req *messages.Request, refusal *messages.Error) *messages.Reply {
 	if refusal.Code != messages.CodeStorage || !req.Opens() || m.node.Serves(req.Key) {
 		return nil
 	}
+	m.noRoom.remember(req.Key, refusal, m.cfg.Now())
 	to := m.roster.Load().suggest(req.Key, req.Avoid, m.self)
-	if to == "" || to == m.self {
+	if to == "" || to == m.self || m.send(ctx, to, moveExpect, req.Key) != nil {
 		return nil
 	}
-	m.noRoom.remember(req.Key, refusal, m.cfg.Now())
+	m.departures.remember(req.Key, to)
+	_ = m.send(ctx, to, moveTake, req.Key) // if this gets lost, the request opens the tenant there
 	return m.elsewhere(req.Key, to, 0)
+}
+
+// takes returns nil, or why this member takes no tenant from another one.
+func (m *Member) takes(key messages.Key) error {
+	if m.Leaving() || m.node.Stopping() {
+		return &messages.Error{Code: messages.CodeDraining, Key: key.String(), Message: "the member leaves"}
+	}
+	if err := m.noRoom.recall(key, m.cfg.Now()); err != nil {
+		return err
+	}
+	return m.node.Full()
 }
 
 // reliefPause is the least time between two attempts to move cramped tenants.
@@ -97,9 +111,8 @@ func (m *Member) relieve(ctx context.Context, pause time.Duration) {
 	m.moveEach(ctx, list, pause)
 }
 
-// rememberNoRoom is how long a member knows that it had no room for a tenant. Whoever sends a request back that it has
-// sent on has no room either, and that is the answer: else the request would go in circles, and each round costs an
-// epoch and a restore.
+// rememberNoRoom is how long a member knows that it had no room for a tenant, and does not take it: it may be too large
+// for every member, and must not go in circles, because each round costs an epoch and a restore.
 const rememberNoRoom = 5 * time.Second
 
 // noRoom are the tenants that this node had no room for a moment ago. A lock for the same reason as in arrivals.

@@ -45,11 +45,7 @@ func (m *Member) heardMove(msg *natsgo.Msg) {
 	} else {
 		switch in.Kind {
 		case moveExpect:
-			if m.Leaving() || m.node.Stopping() {
-				answer.Error = &messages.Error{Code: messages.CodeDraining, Key: in.Key.String(), Message: "the member leaves"}
-				break
-			}
-			if err := m.node.Full(); err != nil {
+			if err := m.takes(in.Key); err != nil {
 				answer.Error = messages.AsError(err)
 				break
 			}

@@ -141,7 +141,7 @@ func (m *Member) local(ctx context.Context, req *messages.Request) *messages.Rep
 	if e == nil {
 		return reply
 	}
-	if reply := m.outOfRoom(req, e); reply != nil {
+	if reply := m.outOfRoom(ctx, req, e); reply != nil {
 		return reply
 	}
 	r := m.roster.Load()

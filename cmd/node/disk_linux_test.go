@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -55,10 +56,18 @@ func TestRun_FullStateRoot(t *testing.T) {
 	// A tenant that is not open cannot be opened, and says why.
 	require.Equal(t, "storage", string(p.post(path(number(3))+"/events", `{"kind":"a","payload":`+payload+`}`).code()))
 	require.Equal(t, []string{"first"}, p.kinds(number(2)))
+	// Whoever asks where requests should go is told, and the metrics say why.
+	ready := func() string {
+		r := p.get("/readyz")
+		return fmt.Sprint(r.status, " ", strings.Contains(string(r.body), `"cause":"storage"`))
+	}
+	require.Eventually(t, func() bool { return ready() == "503 true" }, 10*time.Second, 10*time.Millisecond)
+	require.Contains(t, string(p.get("/metrics").body), "leasehold_disk_full 1")
 
 	require.NoError(t, os.Remove(filler))
 	require.Equal(t, 200, p.post(path(tenantOne)+"/events", `{"kind":"last"}`).status)
 	require.Equal(t, 200, p.post(path(number(3))+"/events", `{"kind":"a"}`).status)
+	require.Equal(t, "200 false", ready())
 	p.terminate()
 	again := run(t, t.TempDir(), "--leases=sqlite:"+filepath.Join(shared, "leases.db"), "--durable=dir:"+filepath.Join(shared, "copies"))
 	require.Equal(t, append(acked, "last"), again.kinds(tenantOne))

@@ -39,14 +39,17 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// readyz says whether new requests should come here: both stores answer, nothing else that the node needs is
-// missing, and it does not drain.
+// readyz says whether new requests should come here: both stores answer, the local disk has room for new tenants, nothing
+// else that the node needs is missing, and it does not drain.
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) error {
 	if s.draining.Load() {
 		return &messages.Error{Code: messages.CodeDraining, Message: "the node is shutting down"}
 	}
 	if err := s.probe(r.Context()); err != nil {
 		return err
+	}
+	if err := s.cfg.Node.Full(); err != nil {
+		return notReady(err)
 	}
 	if s.cfg.Ready != nil {
 		if err := s.cfg.Ready(); err != nil {
