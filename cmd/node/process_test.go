@@ -28,7 +28,7 @@ import (
 func TestRun_ServesAgainAfterKillMinusNine(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	lease := []string{"--snapshot-every=1h", "--ttl=2s", "--margin=500ms", "--renew-every=200ms"}
+	lease := []string{"--snapshot-every=1h", "--ttl=6s", "--margin=1s", "--renew-every=200ms"}
 	first := run(t, root, lease...)
 	for i := range 5 {
 		require.Equal(t, 200, first.post(path(tenantOne)+"/events", fmt.Sprintf(`{"kind":"saved-%d"}`, i)).status)
@@ -131,7 +131,7 @@ func TestH7_SIGTERMUnderLoadLosesNothing(t *testing.T) {
 func stuck(t *testing.T, args ...string) *process {
 	t.Helper()
 	root := t.TempDir()
-	p := run(t, root, append([]string{"--ttl=60s", "--margin=5s", "--renew-every=10s", "--store-timeout=30s"}, args...)...)
+	p := run(t, root, append([]string{"--ttl=10m", "--margin=5s", "--renew-every=10s", "--store-timeout=5m"}, args...)...)
 	require.Equal(t, 200, p.post(path(tenantOne)+"/events", `{"kind":"a"}`).status)
 	db, err := sql.Open("sqlite3", "file:"+filepath.Join(root, "leases.db")+"?_txlock=immediate")
 	require.NoError(t, err)
@@ -142,31 +142,31 @@ func stuck(t *testing.T, args ...string) *process {
 		require.NoError(t, db.Close())
 	})
 	p.signal(syscall.SIGTERM)
-	until(t, "/readyz fails as draining", func() bool { return p.get("/readyz").code() == "draining" })
 	return p
 }
 
-func TestRun_AnswersWhileItDrainsAndEndsInTime(t *testing.T) {
+func TestRun_AnswersWhileItDrainsAndASecondSignalStopsAtOnce(t *testing.T) {
 	t.Parallel()
-	p := stuck(t, "--shutdown-timeout=5s")
+	p := stuck(t, "--shutdown-timeout=10m")
+	until(t, "/readyz fails as draining", func() bool { return p.get("/readyz").code() == "draining" })
 	// New requests are told, the process is alive, and can be looked at.
 	r := p.post(path(number(2))+"/events", `{"kind":"a"}`)
 	require.Equal(t, "draining", string(r.code()), "%v", r.err)
 	require.Equal(t, 200, p.get("/healthz").status)
-	// The time for handoffs ends it: the tenant is named.
-	require.Equal(t, 1, p.wait())
-	require.Contains(t, p.stderr.String(), keyOne)
-	require.Contains(t, p.stderr.String(), "not every tenant was handed off")
-}
-
-func TestRun_SecondSignalStopsAtOnce(t *testing.T) {
-	t.Parallel()
-	p := stuck(t, "--shutdown-timeout=10m")
 	begun := time.Now()
 	p.signal(syscall.SIGTERM)
 	require.Equal(t, 1, p.wait())
-	require.Less(t, time.Since(begun), 20*time.Second)
+	require.Less(t, time.Since(begun), time.Minute)
 	require.Contains(t, p.stderr.String(), "stopped at once")
+}
+
+// The time for handoffs ends what takes longer: the tenant is named.
+func TestRun_AHandoffThatTakesTooLongIsNamed(t *testing.T) {
+	t.Parallel()
+	p := stuck(t, "--shutdown-timeout=3s")
+	require.Equal(t, 1, p.wait())
+	require.Contains(t, p.stderr.String(), keyOne)
+	require.Contains(t, p.stderr.String(), "not every tenant was handed off")
 }
 
 func TestRun_NamesTenantsWhoseHandoffFailed(t *testing.T) {
@@ -262,15 +262,15 @@ func TestRun_TwoNodesShareStores(t *testing.T) {
 	a.terminate()
 	begun := time.Now()
 	require.JSONEq(t, `{"epoch":2,"events":[{"seq":2}]}`, string(b.post(path(tenantOne)+"/events", `{"kind":"at-b"}`).body))
-	require.Less(t, time.Since(begun), 10*time.Second, "the lease of 30 s was not waited out")
+	require.Less(t, time.Since(begun), 20*time.Second, "the lease of 30 s was not waited out")
 	require.Equal(t, []string{"at-a", "at-b"}, b.kinds(tenantOne))
 	b.terminate()
 }
 
 // A client that sends nothing, or no end of a header, does not stay.
-func TestRun_SlowAndHugeHeadersAreCutOff(t *testing.T) {
+func TestRun_SlowHeadersAreCutOff(t *testing.T) {
 	t.Parallel()
-	p := run(t, t.TempDir(), "--read-header-timeout=300ms", "--max-header=4096")
+	p := run(t, t.TempDir(), "--read-header-timeout=300ms")
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(p.url, "http://"))
 	require.NoError(t, err)
 	_, err = conn.Write([]byte("GET /healthz HTTP/1.1\r\nHost: local"))
@@ -282,6 +282,12 @@ func TestRun_SlowAndHugeHeadersAreCutOff(t *testing.T) {
 	}
 	require.False(t, errors.Is(err, os.ErrDeadlineExceeded), "the connection was closed, not left open")
 	require.NoError(t, conn.Close())
+	p.terminate()
+}
+
+func TestRun_HugeHeadersAreCutOff(t *testing.T) {
+	t.Parallel()
+	p := run(t, t.TempDir(), "--max-header=4096")
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.url+"/healthz", nil)
 	require.NoError(t, err)
 	r.Header.Set("X-Long", strings.Repeat("x", 64<<10))
