@@ -110,7 +110,7 @@ func (f *fleet) join(name string, change ...func(*actors.Config, *cluster.Config
 			return n, tx.QueryRowContext(ctx, "SELECT count(*) FROM events").Scan(&n)
 		}},
 	}
-	c := cluster.Config{Conn: f.connect(), HeartbeatEvery: 100 * time.Millisecond, DeadAfter: 2 * time.Second, SettleAfter: 200 * time.Millisecond, RebalanceEvery: time.Second, Log: log}
+	c := cluster.Config{Conn: f.connect(), HeartbeatEvery: 100 * time.Millisecond, DeadAfter: 3 * time.Second, SettleAfter: 200 * time.Millisecond, RebalanceEvery: time.Second, Log: log}
 	for _, apply := range change {
 		apply(&n, &c)
 	}

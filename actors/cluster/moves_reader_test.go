@@ -43,7 +43,7 @@ func TestAMemberThatLeavesDoesNotWaitForAFrozenOneAgainAndAgain(t *testing.T) {
 		return conn.Publish(subjects.Members(), last) == nil && len(a.Members()) == 3 && len(b.Members()) == 3
 	}, time.Minute, 10*time.Millisecond)
 	require.NoError(t, a.Leave(within(t, time.Minute)))
-	require.Less(t, offered.Load(), int64(10), "a third of the tenants would be 20, with 2 s for each")
+	require.Less(t, offered.Load(), int64(10), "a third of the tenants would be 20, with 3 s for each")
 	require.Empty(t, a.node.Serving())
 	require.Eventually(t, func() bool { return len(b.node.Serving()) == tenants }, time.Minute, 10*time.Millisecond)
 }

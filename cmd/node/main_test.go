@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience bounds every wait for a process.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 const (
 	tenantOne = "t-3129611eac9be1d5994a2b216b06ed27"

@@ -24,7 +24,7 @@ func TestRun_TwoThousandTenantsOpen(t *testing.T) {
 		t.Skip("opens two thousand ledgers")
 	}
 	const tenants, callers = 2000, 32
-	p := run(t, inMemory(t), "--ttl=60s", "--margin=10s", "--renew-every=10s", "--snapshot-every=1h", "--log-level=warn", "--shutdown-timeout=50s")
+	p := run(t, inMemory(t), "--ttl=60s", "--margin=10s", "--renew-every=10s", "--snapshot-every=1h", "--log-level=warn", "--shutdown-timeout=150s")
 	begun := time.Now()
 	var next atomic.Int64
 	var group sync.WaitGroup
