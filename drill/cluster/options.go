@@ -4,13 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/leasehold/leasehold/drill/engine"
+	"github.com/leasehold/leasehold/drill/record"
 )
 
 // Step is something that happens to the cluster.
@@ -117,13 +116,5 @@ func (o Options) Validate() error {
 			return errors.New("who leaves is who joined: the step leave needs the step join")
 		}
 	}
-	entries, err := os.ReadDir(o.Dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return fmt.Errorf("the folder of the run: %w", err)
-	case len(entries) > 0:
-		return fmt.Errorf("the folder of the run is not empty: %s", o.Dir)
-	}
-	return nil
+	return record.CheckFolder(o.Dir)
 }

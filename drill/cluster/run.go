@@ -14,6 +14,7 @@ import (
 
 	"github.com/leasehold/leasehold/actors/client"
 	"github.com/leasehold/leasehold/drill/engine"
+	"github.com/leasehold/leasehold/drill/record"
 	"github.com/leasehold/leasehold/messages"
 	"github.com/leasehold/leasehold/stores/nats/natsconn"
 )
@@ -56,7 +57,7 @@ func Run(ctx context.Context, opts Options) (v Verdict, err error) {
 		return v, fmt.Errorf("the folder of the run: %w", err)
 	}
 	begun := time.Now()
-	d := &drill{opts: opts, print: printer(opts, begun), http: &http.Client{Transport: &http.Transport{}}}
+	d := &drill{opts: opts, print: record.Printer(opts.Out, begun), http: &http.Client{Transport: &http.Transport{}}}
 	defer d.http.CloseIdleConnections()
 	defer func() { err = errors.Join(err, d.killAll()) }()
 	if err := d.start(ctx); err != nil {
@@ -99,19 +100,6 @@ func Run(ctx context.Context, opts Options) (v Verdict, err error) {
 	}
 	v.Took = time.Since(begun)
 	return v, nil
-}
-
-// printer returns a function that writes one line with the time since begun.
-func printer(o Options, begun time.Time) func(string, ...any) {
-	var mu sync.Mutex
-	return func(format string, args ...any) {
-		if o.Out == nil {
-			return
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		_, _ = fmt.Fprintf(o.Out, "%7.3fs "+format+"\n", append([]any{time.Since(begun).Seconds()}, args...)...)
-	}
 }
 
 func (d *drill) killAll() error {

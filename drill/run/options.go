@@ -1,15 +1,13 @@
 package run
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"slices"
 	"time"
 
 	"github.com/leasehold/leasehold/drill/engine"
+	"github.com/leasehold/leasehold/drill/record"
 	"github.com/leasehold/leasehold/messages"
 )
 
@@ -87,15 +85,7 @@ func (o Options) Validate() error {
 			return fmt.Errorf("the step %q needs a store with a server", s)
 		}
 	}
-	entries, err := os.ReadDir(o.Dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return fmt.Errorf("the folder of the run: %w", err)
-	case len(entries) > 0:
-		return fmt.Errorf("the folder of the run is not empty: %s", o.Dir)
-	}
-	return nil
+	return record.CheckFolder(o.Dir)
 }
 
 // Org is the organization of the drill's tenants.

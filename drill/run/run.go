@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"sync"
@@ -115,7 +114,7 @@ func newDrill(ctx context.Context, opts Options, where engine.Stores, begun time
 	if err := createStores(ctx, where); err != nil {
 		return nil, err
 	}
-	d.print = printer(opts.Out, begun)
+	d.print = record.Printer(opts.Out, begun)
 	log, err := record.Create(replica.RecordPath(opts.Dir, "drill"), "drill")
 	if err != nil {
 		return nil, err
@@ -196,18 +195,4 @@ func breaking(name string) string {
 		return ""
 	}
 	return ", broken on purpose: " + name
-}
-
-// printer returns a function that writes one line with the time since begun. It is safe for concurrent use.
-func printer(out io.Writer, begun time.Time) func(string, ...any) {
-	if out == nil {
-		return func(string, ...any) {}
-	}
-	var mu sync.Mutex
-	return func(format string, args ...any) {
-		mu.Lock()
-		defer mu.Unlock()
-		// Whoever does not listen any more must not stop the drill.
-		_, _ = fmt.Fprintf(out, "%7.3fs "+format+"\n", append([]any{time.Since(begun).Seconds()}, args...)...)
-	}
 }

@@ -1,11 +1,9 @@
 package run
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -155,16 +153,4 @@ func TestTenantsAreTheSameInEveryRun(t *testing.T) {
 	for _, key := range b {
 		require.NoError(t, key.Validate())
 	}
-}
-
-type brokenPipe struct{}
-
-func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("nobody listens") }
-
-func TestPrinter(t *testing.T) {
-	var out strings.Builder
-	printer(&out, time.Now())("%s e%d", "t1", 7)
-	require.Regexp(t, `^ +0\.\d{3}s t1 e7\n$`, out.String())
-	printer(nil, time.Now())("nobody")
-	printer(brokenPipe{}, time.Now())("nobody")
 }
