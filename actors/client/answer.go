@@ -136,16 +136,21 @@ func (r *run) succeeded(reply *messages.Reply) (final *messages.Reply, wait time
 		return reply, 0
 	}
 	// The owner should have refused it. Whatever it is, it has missed what the caller has seen.
-	stale := &messages.Error{Code: messages.CodeNotOwner, Key: r.req.Key.String(), Epoch: reply.Epoch,
-		Message: "the answer comes from an older state than the caller has seen"}
+	why := stale(&r.req, reply)
 	r.client.owners.forget(r.req.Key, reply.Owner)
 	if !r.repeatable {
-		return messages.Refuse(messages.Unknown(r.req.Key, reply.Epoch, stale)), 0
+		return messages.Refuse(messages.Unknown(r.req.Key, reply.Epoch, why)), 0
 	}
-	r.doubt = stale
+	r.doubt = why
 	r.avoid(reply.Owner)
 	r.forget()
 	return nil, r.pace.backoff()
+}
+
+// stale is why a success does not count that goes backwards.
+func stale(req *messages.Request, reply *messages.Reply) error {
+	return &messages.Error{Code: messages.CodeNotOwner, Key: req.Key.String(), Epoch: reply.Epoch,
+		Message: "the answer comes from an older state than the caller has seen"}
 }
 
 // closes reports whether the action closes the tenant.
@@ -164,7 +169,7 @@ func tellsState(action messages.Action) bool {
 
 // implausible returns an error for a reply that no node of ours sends. It says nothing about what was
 // done.
-func (r *run) implausible(reply *messages.Reply) error {
+func implausible(target string, req *messages.Request, reply *messages.Reply) error {
 	var why string
 	switch {
 	case reply == nil:
@@ -173,18 +178,18 @@ func (r *run) implausible(reply *messages.Reply) error {
 		why = "the error has no code"
 	case reply.Error != nil:
 		return nil
-	case (r.target == "" || r.req.Action == messages.ActionLocate) && reply.Owner == "":
+	case (target == "" || req.Action == messages.ActionLocate) && reply.Owner == "":
 		why = "the reply names nobody"
-	case r.target == "" || !tellsState(r.req.Action):
+	case target == "" || !tellsState(req.Action):
 		return nil
 	case reply.Owner == "" || reply.Epoch == 0:
 		why = "the reply does not say where it comes from"
-	case r.req.Action == messages.ActionAppend && len(reply.Appended) != len(r.req.Events):
+	case req.Action == messages.ActionAppend && len(reply.Appended) != len(req.Events):
 		why = "the reply answers another number of events"
-	case r.req.Action == messages.ActionQuery && reply.Result == nil, r.req.Action == messages.ActionSnapshot && reply.Manifest == nil:
+	case req.Action == messages.ActionQuery && reply.Result == nil, req.Action == messages.ActionSnapshot && reply.Manifest == nil:
 		why = "the reply is empty"
 	default:
 		return nil
 	}
-	return &messages.Error{Code: messages.CodeInternal, Key: r.req.Key.String(), Message: "malformed reply: " + why}
+	return &messages.Error{Code: messages.CodeInternal, Key: req.Key.String(), Message: "malformed reply: " + why}
 }

@@ -7,11 +7,12 @@ import (
 )
 
 // Client sends requests to tenants, wherever in the cluster they are. It is safe for concurrent use, and a
-// program needs one. It has no goroutine of its own.
+// program needs one. It has no goroutine of its own; a request that is hedged has one until it is answered.
 type Client struct {
 	transport Transport
 	cfg       Config
 	owners    *owners
+	budget    *budget
 	life      context.Context // ends with Close
 	end       context.CancelFunc
 	closing   func() error // closes what Dial opened
@@ -27,7 +28,7 @@ func New(t Transport, cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{transport: t, cfg: cfg, owners: newOwners(cfg.MaxOwners), closing: func() error { return nil }}
+	c := &Client{transport: t, cfg: cfg, owners: newOwners(cfg.MaxOwners), budget: newBudget(cfg.HedgeAfter), closing: func() error { return nil }}
 	c.life, c.end = context.WithCancel(context.Background())
 	return c, nil
 }

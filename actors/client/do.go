@@ -47,6 +47,7 @@ func (c *Client) Do(ctx context.Context, req *messages.Request) *messages.Reply 
 	defer cancel(nil)
 	defer context.AfterFunc(c.life, func() { cancel(errClosed) })()
 	r.repeatable, r.patience = r.req.Repeatable(), c.cfg.AttemptTimeout
+	c.budget.requested()
 	return r.loop(ctx)
 }
 
@@ -59,6 +60,7 @@ type run struct {
 	target   string        // where it goes next; "": to any member
 	patience time.Duration // of the next attempt of a repeatable request
 	pace     pace
+	hedge    *hedge               // of the attempt that is under way
 	hops     int                  // followed without a pause
 	failures int                  // attempts that got no answer
 	named    string               // the owner that a member has named last
@@ -73,7 +75,7 @@ func (r *run) loop(ctx context.Context) *messages.Reply {
 	for ctx.Err() == nil {
 		reply, err := r.attempt(ctx)
 		if err == nil {
-			err = r.implausible(reply)
+			err = implausible(r.target, &r.req, reply)
 		}
 		var final *messages.Reply
 		var wait time.Duration
@@ -86,6 +88,7 @@ func (r *run) loop(ctx context.Context) *messages.Reply {
 		default:
 			final, wait = r.answered(reply)
 		}
+		final, wait = r.hedged(final, wait)
 		if final != nil {
 			return final
 		}
@@ -99,7 +102,8 @@ func (r *run) loop(ctx context.Context) *messages.Reply {
 	return r.gaveUp(ctx)
 }
 
-// attempt sends the request once, or asks any member who should be sent it.
+// attempt sends the request once, or asks any member who should be sent it. If the answer takes long, a hedge may find
+// another one; then r.target is where that came from.
 func (r *run) attempt(ctx context.Context) (*messages.Reply, error) {
 	r.trust(r.target) // whom we ask again, we do not avoid
 	limit := time.Duration(0)
@@ -108,19 +112,65 @@ func (r *run) attempt(ctx context.Context) (*messages.Reply, error) {
 	case r.target == "":
 		// The answer needs a look at the lease store at most.
 		limit = r.client.cfg.LocateTimeout
-		req = messages.Request{Version: r.req.Version, Action: messages.ActionLocate, Key: r.req.Key, Avoid: r.req.Avoid}
+		req = locating(&r.req)
 	case r.repeatable:
 		limit = r.patience
 	}
+	attempt, overtake := context.WithCancelCause(ctx)
+	defer overtake(nil)
 	if limit > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, limit)
+		attempt, cancel = context.WithTimeout(attempt, limit)
 		defer cancel()
 	}
+	deadline, _ := attempt.Deadline()
+	begun := r.client.cfg.Now()
+	r.hedge = r.newHedge(ctx, deadline, overtake)
+	reply, err := r.client.deliver(attempt, r.target, &req)
+	if err == nil && r.target != "" {
+		now := r.client.cfg.Now()
+		r.client.budget.answered(r.target, now, now.Sub(begun))
+	}
+	if won := r.hedge.answer(); won != nil {
+		r.target = won.to
+		return won.reply, nil
+	}
+	return reply, err
+}
+
+// hedged ends the hedge of an attempt. What it has sent, and what was not answered, leaves a doubt: a refusal of the first
+// attempt is not the whole truth then.
+func (r *run) hedged(final *messages.Reply, wait time.Duration) (*messages.Reply, time.Duration) {
+	refused := final != nil && final.Error != nil
+	if refused {
+		if won := r.hedge.settle(); won != nil {
+			r.target = won.to
+			final, wait = r.answered(won.reply)
+			refused = false
+		}
+	}
+	doubt := r.hedge.end()
+	if doubt == nil {
+		return final, wait
+	}
+	r.doubt = doubt
+	if refused && r.changes() {
+		return nil, r.pace.backoff()
+	}
+	return final, wait
+}
+
+// locating is the question who should be sent a request. It does not say what is to be done.
+func locating(req *messages.Request) messages.Request {
+	return messages.Request{Version: req.Version, Action: messages.ActionLocate, Key: req.Key, Avoid: req.Avoid}
+}
+
+// deliver sends one message, with the time that is left.
+func (c *Client) deliver(ctx context.Context, target string, req *messages.Request) (*messages.Reply, error) {
 	deadline, _ := ctx.Deadline()
 	// What nobody waits for any more is not begun. 0 would mean "no limit".
-	req.TimeoutMS = max(1, deadline.Sub(r.client.cfg.Now()).Milliseconds())
-	return r.client.transport.Send(ctx, r.target, &req)
+	req.TimeoutMS = max(1, deadline.Sub(c.cfg.Now()).Milliseconds())
+	return c.transport.Send(ctx, target, req)
 }
 
 // failed handles an attempt without an answer that counts.

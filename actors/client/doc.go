@@ -39,6 +39,25 @@
 // CodeDeadlineExceeded, whose Cause is the code of the last refusal: errors.Is(err, messages.ErrHeld) says that it
 // failed because of a lease that had not ended yet.
 //
+// # What is hedged
+//
+// A request can vanish: the server that it is on ends, or its owner stands still, and nobody says so. So an attempt that is
+// not answered within Config.HedgeAfter (longer where answers have taken longer lately) is hedged: any member is asked
+// who the owner is, and the request is sent there a second time, while the first one is still waited for. The first success
+// is the answer, and the other attempt is ended. These rules hold:
+//
+//   - Only what is Repeatable is sent a second time, and not a snapshot. A question whom to ask carries nothing out, and is
+//     hedged whatever it is asked for.
+//   - One request has one hedge at a time, within the deadline of the attempt.
+//   - A refusal on the second way is no answer, nor is a success that comes from an older state than the caller has seen. A
+//     refusal on the first way is not the answer while the second one is under way.
+//   - Over time, one request in ten is hedged at most, and fifty at once. Not counted are questions about an owner that has
+//     answered nothing since (64 at a time), and what is sent to another owner than the one that is waited for: they do
+//     not burden one that is slow.
+//
+// The two may both be carried out: the owner settles that by the key, and the answer may say Duplicate. [Client.Stats] counts
+// what was hedged.
+//
 // # What a caller has seen
 //
 // A [Tenant] handle remembers the newest state that it was answered from and sends it along. It is never answered

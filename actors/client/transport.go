@@ -18,6 +18,13 @@ type Transport interface {
 	Send(ctx context.Context, target string, req *messages.Request) (*messages.Reply, error)
 }
 
+// Sure is what a Transport may implement, too.
+type Sure interface {
+	// Sure reports whether neither a request to a target nor its answer can get lost, because it does not leave the
+	// process. Such a request is not hedged: the answer that takes long is the one there is.
+	Sure(target string) bool
+}
+
 // ErrNotDelivered says that a request reached nobody: nothing was done, and nothing will be. A Transport
 // wraps it (errors.Is).
 var ErrNotDelivered = errors.New("the request was not delivered")
