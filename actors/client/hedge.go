@@ -42,7 +42,7 @@ type winner struct {
 	reply *messages.Reply
 }
 
-// hedge arms a hedge for an attempt with this deadline; nil: it must not have one. overtake ends the attempt.
+// newHedge arms a hedge for an attempt with this deadline; nil: it must not have one. overtake ends the attempt.
 func (r *run) newHedge(ctx context.Context, deadline time.Time, overtake context.CancelCauseFunc) *hedge {
 	c := r.client
 	if c.budget.floor < 0 || r.target != "" && !r.hedgeable() {

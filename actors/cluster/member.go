@@ -88,7 +88,7 @@ func Join(ctx context.Context, cfg Config) (*Member, error) {
 	if m.client, err = client.New(&inside{m, remote}, cfg.Client); err != nil {
 		return nil, err
 	}
-	if m.metrics, err = newMetrics(cfg.Registerer); err != nil {
+	if m.metrics, err = newMetrics(cfg.Registerer, m.client.Stats); err != nil {
 		return nil, err
 	}
 	if err := m.subscribe(ctx); err != nil {
@@ -272,23 +272,6 @@ func (m *Member) Do(ctx context.Context, req *messages.Request) *messages.Reply 
 // malformed id.
 func (m *Member) Tenant(org messages.OrgID, id messages.TenantID) (*client.Tenant, error) {
 	return m.client.Tenant(org, id)
-}
-
-// inside is the transport of a member's own client: what this node can answer does not leave the process.
-type inside struct {
-	member *Member
-	remote client.Transport
-}
-
-// Send implements client.Transport.
-func (t *inside) Send(ctx context.Context, target string, req *messages.Request) (*messages.Reply, error) {
-	switch target {
-	case "":
-		return t.member.answerAny(ctx, req), nil
-	case t.member.self:
-		return t.member.answer(ctx, req), nil
-	}
-	return t.remote.Send(ctx, target, req)
 }
 
 // Leave hands every tenant to the member that should have it next, and takes no new ones. Requests for

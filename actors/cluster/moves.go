@@ -172,9 +172,29 @@ const (
 	mostMoves = 32
 )
 
+// othersLeave reports whether another member is on its way out. Nobody shares tenants out then: the one that leaves needs the
+// durable store for its own moves, and if it takes a NATS server with it, what is being handed off at that moment waits for
+// the election of other leaders.
+func (m *Member) othersLeave() bool {
+	return slices.ContainsFunc(m.roster.Load().all, func(i Info) bool { return i.Owner != m.self && i.State == StateLeaving })
+}
+
+// share is place for tenants that are only shared out.
+func (m *Member) share(key messages.Key) string {
+	if m.othersLeave() {
+		return "" // it is looked at again when they have left
+	}
+	return m.place(key)
+}
+
 // moveEach moves tenants, some at a time, with a pause before each. A long list takes a while, so each goes to the
 // member that should have it by then.
 func (m *Member) moveEach(ctx context.Context, list []messages.Key, pause time.Duration) []error {
+	return m.moveTo(ctx, list, pause, m.place)
+}
+
+// moveTo is moveEach to where place says; "": nowhere.
+func (m *Member) moveTo(ctx context.Context, list []messages.Key, pause time.Duration, place func(messages.Key) string) []error {
 	var group errgroup.Group
 	group.SetLimit(max(m.cfg.MoveParallel, min(len(list)/perMove, mostMoves)))
 	failed := make(chan error, len(list))
@@ -183,7 +203,7 @@ func (m *Member) moveEach(ctx context.Context, list []messages.Key, pause time.D
 			break
 		}
 		group.Go(func() error {
-			to := m.place(key)
+			to := place(key)
 			if to == "" || ctx.Err() != nil {
 				return nil
 			}
@@ -233,17 +253,17 @@ func (m *Member) rebalance() {
 			case <-enough:
 				settled = true
 			case <-time.After(wait):
-				settled = true
+				settled = !m.othersLeave() // their end is a change
 			case <-m.settled.Done():
 				return
 			}
 		}
 		list := m.misplaced()
-		if len(list) == 0 {
+		if len(list) == 0 || m.othersLeave() {
 			continue
 		}
 		m.log.Info("moving tenants to the members that should have them", "tenants", len(list))
-		m.moveEach(m.settled, list, pause)
+		m.moveTo(m.settled, list, pause, m.share)
 	}
 }
 
