@@ -14,22 +14,28 @@ import (
 // on the same bucket and prefix, in this and in other processes.
 type Leases struct {
 	requester
-	skew  time.Duration
-	wait  time.Duration
-	clock *clock
-	known sightings
+	skew    time.Duration
+	wait    time.Duration
+	clock   *clock
+	known   sightings
+	looks   looks
+	turns   turns
+	members *memberships
 }
 
 var (
-	_ stores.LeaseStore  = (*Leases)(nil)
-	_ stores.LeaseLister = (*Leases)(nil)
+	_ stores.LeaseStore   = (*Leases)(nil)
+	_ stores.LeaseLister  = (*Leases)(nil)
+	_ stores.BatchRenewer = (*Leases)(nil)
 )
 
 // Leases opens the bucket's lease store. It takes up to a second, in which it looks for the tick of the
 // server's clock. The errors are those of Open.
 func (b *Bucket) Leases(ctx context.Context, cfg LeaseConfig) (*Leases, error) {
 	l := &Leases{requester: b.requester(), clock: newClock(b.cfg.Now), known: sightings{byKey: map[messages.Key]kept{}},
+		looks: looks{byName: map[string]*look{}}, turns: turns{byKey: map[messages.Key]*turn{}},
 		skew: orDefault(cfg.ClockSkew, defaultClockSkew), wait: orDefault(cfg.AcquireWait, defaultAcquireWait)}
+	l.members = newMemberships(l)
 	if err := l.begin(ctx); err != nil {
 		return nil, err
 	}
@@ -48,7 +54,7 @@ func (l *Leases) Read(ctx context.Context, key messages.Key) (messages.Lease, bo
 	if err != nil || s.rec == nil {
 		return messages.Lease{}, false, err
 	}
-	return s.rec.last().lease(key), true, nil
+	return s.lease(key), true, nil
 }
 
 // Acquire implements stores.LeaseStore. If the end of the lease has passed and it is not yet proven
@@ -68,8 +74,9 @@ func (l *Leases) Acquire(ctx context.Context, key messages.Key, owner string, tt
 		if s.rec != nil {
 			left := s.left(now, l.skew)
 			if left > 0 {
-				refusal := stores.Held(s.rec.last().lease(key), max(left, time.Millisecond))
-				if s.rec.last().EndMS <= at && left <= l.wait-now.Sub(began) {
+				lease := s.lease(key)
+				refusal := stores.Held(lease, max(left, time.Millisecond))
+				if lease.End.UnixMilli() <= at && left <= l.wait-now.Sub(began) {
 					return change{}, &waitError{left, refusal}
 				}
 				return change{}, refusal
@@ -78,28 +85,6 @@ func (l *Leases) Acquire(ctx context.Context, key messages.Key, owner string, tt
 		}
 		next.EndMS = at + next.TTLMS
 		return change{entry: next, at: at, span: ttl}, nil
-	})
-}
-
-// Renew implements stores.LeaseStore: one request, if this Leases wrote the record last. A renewal with
-// a shorter ttl does not move the end back.
-func (l *Leases) Renew(ctx context.Context, key messages.Key, owner string, epoch uint64, ttl time.Duration) (messages.Lease, error) {
-	if err := stores.ValidateHolder(key, owner); err != nil {
-		return messages.Lease{}, err
-	}
-	if err := messages.ValidateTTL(ttl); err != nil {
-		return messages.Lease{}, err
-	}
-	return l.update(ctx, key, true, func(s sighting, now time.Time) (change, error) {
-		left, err := l.holder(s, key, owner, epoch, now)
-		if err != nil {
-			return change{}, err
-		}
-		c := l.change(s, messages.OpRenew, now)
-		c.entry.TTLMS = ttl.Milliseconds()
-		c.entry.EndMS = max(c.entry.EndMS, c.at+c.entry.TTLMS)
-		c.span = max(left, ttl)
-		return c, nil
 	})
 }
 
@@ -136,32 +121,27 @@ func (l *Leases) holders(ctx context.Context, key messages.Key, owner string, ep
 // change begins a change of the current lease: as it is, by op, now.
 func (l *Leases) change(s sighting, op string, now time.Time) change {
 	e := s.rec.last()
-	e.Op = op
+	e.Op, e.EndMS = op, s.lease(messages.Key{}).End.UnixMilli()
+	e.Log, e.Member, e.Since = "", 0, 0
 	return change{entry: e, at: l.at(s, now)}
 }
 
-// at is the time of an entry that is written now: by the estimate, and never before the entry before it.
+// at is the time of an entry that is written now: by the estimate, and never before what is there already.
 func (l *Leases) at(s sighting, now time.Time) int64 {
-	at := l.clock.read(now).UnixMilli()
-	if s.rec != nil {
-		at = max(at, s.rec.last().AtMS)
-	}
-	return at
+	return max(l.clock.read(now).UnixMilli(), s.lastMS())
 }
 
 // holder returns CodeLost unless owner holds the lease at epoch, and how much is left of it: counted, as
-// the holder itself counts, from when this process sent it. A version that another process wrote for
-// the same owner says only when it will be over at the latest; then all of its span is left.
+// the holder itself counts, from when this process sent it. What another process wrote for the same owner
+// says only when it will be over at the latest; then all of its span is left.
 func (l *Leases) holder(s sighting, key messages.Key, owner string, epoch uint64, now time.Time) (time.Duration, error) {
 	if s.rec == nil {
 		return 0, stores.Holder(key, messages.Lease{}, true, owner, epoch)
 	}
-	lease := s.rec.last().lease(key)
-	left, over := s.rec.span(), s.left(now, l.skew) <= 0
-	if s.sent.IsZero() {
-		over = over || s.rec.last().EndMS <= l.clock.read(now).UnixMilli()
-	} else {
-		left -= now.Sub(s.sent)
+	lease, left := s.lease(key), s.held(now)
+	over := s.left(now, l.skew) <= 0
+	if !s.mine() {
+		over = over || lease.End.UnixMilli() <= l.clock.read(now).UnixMilli()
 	}
 	if err := stores.Holder(key, lease, over, owner, epoch); err != nil {
 		return 0, err

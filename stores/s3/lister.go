@@ -3,6 +3,8 @@ package s3
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/leasehold/leasehold/messages"
 )
@@ -10,7 +12,7 @@ import (
 // pageSize is how many records are read for one look at a page of keys.
 const pageSize = 256
 
-// Leases implements stores.LeaseLister: a LIST for each 256 keys, and a GET for each. A limit below 1 is
+// Leases implements stores.LeaseLister: a LIST for each 256 keys, a GET for each, and one for each renewal log. A limit below 1 is
 // CodeInvalidArgument.
 func (l *Leases) Leases(ctx context.Context, after string, limit int) ([]messages.Lease, error) {
 	return l.records(ctx, after, limit, limit, func(messages.Lease) bool { return true })
@@ -43,7 +45,7 @@ func (l *Leases) records(ctx context.Context, after string, limit, look int, wan
 		if err != nil {
 			return nil, l.failure(ctx, err, "", "the leases cannot be listed")
 		}
-		page, err := inParallel(ctx, keys, l.load)
+		page, err := l.loadAll(ctx, keys)
 		if err != nil {
 			return nil, err
 		}
@@ -51,7 +53,7 @@ func (l *Leases) records(ctx context.Context, after string, limit, look int, wan
 			if s.rec == nil { // deleted by somebody since it was listed
 				continue
 			}
-			if lease := s.rec.last().lease(keys[i]); wanted(lease) && len(found) < limit {
+			if lease := s.lease(keys[i]); wanted(lease) && len(found) < limit {
 				found = append(found, lease)
 			}
 		}
@@ -60,4 +62,32 @@ func (l *Leases) records(ctx context.Context, after string, limit, look int, wan
 		}
 	}
 	return found, nil
+}
+
+// loadAll is load for many keys: each renewal log is read once, after the last record.
+func (l *Leases) loadAll(ctx context.Context, keys []messages.Key) ([]sighting, error) {
+	page, err := inParallel(ctx, keys, l.loadRecord)
+	if err != nil {
+		return nil, err
+	}
+	views := map[string]logView{}
+	for _, s := range page {
+		if s.renewable() {
+			views[s.rec.last().Log] = logView{}
+		}
+	}
+	names := slices.Collect(maps.Keys(views))
+	read, err := inParallel(ctx, names, l.loadLog)
+	if err != nil {
+		return nil, err
+	}
+	for i, name := range names {
+		views[name] = read[i]
+	}
+	for i, s := range page {
+		if s.renewable() {
+			page[i] = l.completeWith(keys[i], s, views[s.rec.last().Log])
+		}
+	}
+	return page, nil
 }

@@ -95,13 +95,15 @@ func (b *Bucket) Close() error {
 	return nil
 }
 
-// background runs something that ends with Close.
-func (b *Bucket) background(run func()) {
+// background runs something that ends with Close. It returns false, and runs nothing, after it.
+func (b *Bucket) background(run func()) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.ctx.Err() == nil {
-		b.wg.Go(run)
+	if b.ctx.Err() != nil {
+		return false
 	}
+	b.wg.Go(run)
+	return true
 }
 
 // Objects returns the bucket's durable store.
@@ -118,8 +120,10 @@ func (b *Bucket) name(kind, key string) *string { return aws.String(b.cfg.Prefix
 
 // What there is below the prefix.
 const (
-	kindObjects = "objects/"
-	kindLeases  = "leases/"
-	kindTrail   = "trail/"
-	kindProbe   = "probe/"
+	kindObjects  = "objects/"
+	kindLeases   = "leases/"
+	kindTrail    = "trail/" // what has overflowed from leases/
+	kindRenewals = "renewals/"
+	kindLogTrail = "renewal-trail/" // what has overflowed from renewals/
+	kindProbe    = "probe/"
 )

@@ -3,13 +3,19 @@ package s3
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/leasehold/leasehold/messages"
+	"github.com/leasehold/leasehold/stores"
 )
 
-// version of the format of a record, in its field "v".
-const version = 1
+// Formats of a record, in its field "v". Records of the first name no renewal logs; they are read, and not written any
+// more. A program that knows it only refuses the newer, and so takes no lease whose renewals it does not see.
+const (
+	oldVersion = 1
+	version    = 2
+)
 
 // record is the object of a lease key: the newest entries of its audit trail, of which the last IS the
 // record, and the span.
@@ -34,6 +40,11 @@ type entry struct {
 	// Nonce names the call that wrote the entry: how a call knows its own after a lost answer, and what makes
 	// every version differ.
 	Nonce string `json:"nonce"`
+	// Log names the renewal log in which the lease is renewed from then on, until the next entry, as number Member;
+	// "": none. Nothing of that member stands in a version of the log up to Since.
+	Log    string `json:"log,omitempty"`
+	Member int    `json:"member,omitempty"`
+	Since  uint64 `json:"since,omitempty"`
 }
 
 func (r record) last() entry { return r.Trail[len(r.Trail)-1] }
@@ -92,8 +103,15 @@ func (e entry) follows(before *entry) error {
 		return fmt.Errorf("entry %d is older than the one before it", e.Seq)
 	case e.Nonce == "" || e.Nonce == b.Nonce:
 		return fmt.Errorf("entry %d names no call", e.Seq)
+	case (e.Log == "") != (e.Member == 0) || e.Member < 0 || e.Log != "" && !isLogName(e.Log):
+		return fmt.Errorf("entry %d names no member of a renewal log", e.Seq)
 	}
 	return nil
+}
+
+// isLogName keeps what a record names inside the folder of the renewal logs.
+func isLogName(name string) bool {
+	return stores.ValidateObjectKey(name) == nil && !strings.Contains(name, "/")
 }
 
 // consistent says what is wrong with a sequence of entries; first: it is the beginning of the trail.
@@ -118,8 +136,8 @@ func decode(key messages.Key, data []byte) (*record, error) {
 	err := json.Unmarshal(data, &r)
 	switch {
 	case err != nil:
-	case r.V != version:
-		err = fmt.Errorf("format %d, not %d", r.V, version)
+	case r.V != version && r.V != oldVersion:
+		err = fmt.Errorf("format %d, not %d or %d", r.V, oldVersion, version)
 	case r.Key != key.String():
 		err = fmt.Errorf("it is the record of another key")
 	case len(r.Trail) == 0 || r.SpanMS < 0:

@@ -33,37 +33,50 @@ func (l *Leases) makeRoom(ctx context.Context, key messages.Key, trail []entry) 
 		return trail, nil
 	}
 	over := trail[:overflowSize]
+	if err := l.keep(ctx, kindTrail, overflowName(key, over), over); err != nil {
+		return nil, err
+	}
+	return trail[overflowSize:], nil
+}
+
+// keep writes an overflow object, unless it is there already: then it is the same.
+func (l *Leases) keep(ctx context.Context, kind, name string, over any) error {
 	data, err := json.Marshal(over)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	err = l.repeat(ctx, int64(len(data)), func(ctx context.Context) error {
 		_, err := l.client.PutObject(ctx, &awss3.PutObjectInput{
-			Bucket: &l.cfg.Bucket, Key: l.name(kindTrail, overflowName(key, over)), Body: bytes.NewReader(data), IfNoneMatch: aws.String("*"),
+			Bucket: &l.cfg.Bucket, Key: l.name(kind, name), Body: bytes.NewReader(data), IfNoneMatch: aws.String("*"),
 			ServerSideEncryption: types.ServerSideEncryption(l.cfg.SSE), SSEKMSKeyId: optional(l.cfg.KMSKeyID),
 		})
 		return err
 	})
 	if out := outcomeOf(err); out != done && out != precondition {
-		return nil, l.failure(ctx, err, "", "the audit trail cannot be written")
+		return l.failure(ctx, err, "", "the audit trail cannot be written")
 	}
-	return trail[overflowSize:], nil
+	return nil
 }
 
 // overflowName is "<org>/<tenant>/<first>-<last>", the numbers so wide that they sort as text.
 func overflowName(key messages.Key, over []entry) string {
-	return fmt.Sprintf("%s/%020d-%020d", key, over[0].Seq, over[len(over)-1].Seq)
+	return chunkName(key.String(), over[0].Seq, over[len(over)-1].Seq)
 }
 
-// History implements stores.LeaseStore. It takes a GET, a LIST, and a GET for each 16 entries. If a
-// lifecycle rule of the bucket expires overflow objects, the trail begins after them. A gap in what is
-// left, or between it and the record, is CodeCorrupt.
+func chunkName(of string, first, last uint64) string {
+	return fmt.Sprintf("%s/%020d-%020d", of, first, last)
+}
+
+// History implements stores.LeaseStore. It takes a GET, a LIST, and a GET for each 16 entries of the record; for each renewal
+// log that these name a GET and a LIST, and a GET for each 64 of its replacements since. If a lifecycle rule of the bucket
+// expires overflow objects, the trail begins after them, or lacks the renewals that stood in them. A gap in what is left is
+// CodeCorrupt. The numbers of the entries (Seq) count what is there.
 func (l *Leases) History(ctx context.Context, key messages.Key) ([]messages.LeaseEntry, error) {
 	if err := key.Validate(); err != nil {
 		return nil, err
 	}
 	// First the record: all that had overflowed when it was written is there to be listed after.
-	s, err := l.load(ctx, key)
+	s, err := l.loadRecord(ctx, key)
 	if err != nil {
 		return nil, err
 	}
@@ -96,17 +109,17 @@ func (l *Leases) History(ctx context.Context, key messages.Key) ([]messages.Leas
 	if err := consistent(trail, trail[0].Seq == 1); err != nil {
 		return nil, corrupt(key, kindTrail+key.String(), "the audit trail has a gap or breaks the rules", err)
 	}
-	entries := make([]messages.LeaseEntry, len(trail))
-	for i, e := range trail {
-		entries[i] = e.public()
-	}
-	return entries, nil
+	return l.withRenewals(ctx, trail)
 }
 
 // overflow lists the overflow objects of a key, at most limit; 0: all.
 func (l *Leases) overflow(ctx context.Context, key messages.Key, limit int) ([]string, error) {
+	return l.chunks(ctx, kindTrail, key.String(), limit)
+}
+
+func (l *Leases) chunks(ctx context.Context, kind, of string, limit int) ([]string, error) {
 	var names []string
-	err := l.list(ctx, kindTrail, key.String()+"/", "", limit, func(name string) bool {
+	err := l.list(ctx, kind, of+"/", "", limit, func(name string) bool {
 		names = append(names, name)
 		return limit == 0 || len(names) < limit
 	})

@@ -18,6 +18,7 @@ import (
 	"github.com/leasehold/leasehold/messages"
 	"github.com/leasehold/leasehold/stores/s3"
 	"github.com/leasehold/leasehold/stores/s3/s3test"
+	"github.com/leasehold/leasehold/stores/storetest"
 )
 
 func TestB4_TheTrailIsWholeBeyondTheRecord(t *testing.T) {
@@ -26,7 +27,7 @@ func TestB4_TheTrailIsWholeBeyondTheRecord(t *testing.T) {
 	a := openLeases(t, config(server.Endpoint), s3.LeaseConfig{})
 	b := openLeases(t, config(server.Endpoint), s3.LeaseConfig{})
 	var want []string
-	for epoch := uint64(1); epoch <= 12; epoch++ {
+	for epoch := uint64(1); epoch <= 24; epoch++ {
 		leases, owner := a, "a"
 		if epoch%2 == 0 {
 			leases, owner = b, "b"
@@ -35,8 +36,8 @@ func TestB4_TheTrailIsWholeBeyondTheRecord(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, epoch, lease.Epoch)
 		want = append(want, fmt.Sprintf("acquire %s %d 0", owner, epoch))
-		for range 5 {
-			_, err := leases.Renew(t.Context(), key1, owner, epoch, time.Minute)
+		for n := range 5 { // each ttl is another: these go by the record, and the one after by the renewal log
+			_, err := leases.Renew(t.Context(), key1, owner, epoch, time.Minute-time.Duration(n/2)*time.Second)
 			require.NoError(t, err)
 			want = append(want, fmt.Sprintf("renew %s %d 0", owner, epoch))
 		}
@@ -54,10 +55,49 @@ func TestB4_TheTrailIsWholeBeyondTheRecord(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, chunks, 4)
 	require.NoError(t, os.Remove(filepath.Join(folder, chunks[0].Name())))
-	require.Equal(t, want[16:], ops(t, b, key1))
+	require.Equal(t, want[4*7:], ops(t, b, key1), "four entries of each epoch were in the record")
 	require.NoError(t, os.Remove(filepath.Join(folder, chunks[2].Name())))
 	_, err = a.History(t.Context(), key1)
 	require.ErrorIs(t, err, messages.ErrCorrupt)
+}
+
+// The same for the trail of a renewal log.
+func TestB4_TheTrailIsWholeBeyondTheRenewalLog(t *testing.T) {
+	t.Parallel()
+	server := s3test.Start(t)
+	leases := openLeases(t, config(server.Endpoint), s3.LeaseConfig{})
+	_, err := leases.Acquire(t.Context(), key1, "a", time.Minute)
+	require.NoError(t, err)
+	const renewals = 330
+	for range renewals {
+		_, err := leases.Renew(t.Context(), key1, "a", 1, time.Minute)
+		require.NoError(t, err)
+	}
+	require.Len(t, ops(t, leases, key1), 1+renewals)
+	logs, err := filepath.Glob(server.Path("renewals/*"))
+	require.NoError(t, err)
+	require.Len(t, logs, 1)
+	data, err := os.ReadFile(logs[0])
+	require.NoError(t, err)
+	require.LessOrEqual(t, strings.Count(string(data), `"nonce"`), 128, "the log does not grow")
+	chunks, err := filepath.Glob(server.Path("renewal-trail/*/*"))
+	require.NoError(t, err)
+	require.Len(t, chunks, 4)
+
+	// A log that joins late reads only what it needs.
+	late := storetest.NewKey()
+	_, err = leases.Acquire(t.Context(), late, "a", time.Minute)
+	require.NoError(t, err)
+	_, err = leases.Renew(t.Context(), late, "a", 1, time.Minute)
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(chunks[0]))
+	require.Len(t, ops(t, leases, key1), 1+renewals-64)
+	require.NoError(t, os.Remove(chunks[2]))
+	_, err = leases.History(t.Context(), key1)
+	require.ErrorIs(t, err, messages.ErrCorrupt)
+	require.Len(t, ops(t, leases, late), 2)
+	_, err = leases.Renew(t.Context(), key1, "a", 1, time.Minute)
+	require.NoError(t, err, "the trail decides nothing")
 }
 
 // S3 refuses nothing by itself. What another program breaks is found, and nothing is granted on top of it.
@@ -102,7 +142,9 @@ func TestB3_ARecordThatBreaksTheRulesIsRefused(t *testing.T) {
 		"negative span":       edit(func(d, _ doc) { d["span_ms"] = -1 }),
 		"no entries":          edit(func(d, _ doc) { d["trail"] = []any{} }),
 		"another key":         edit(func(d, _ doc) { d["key"] = "x/y" }),
-		"another format":      edit(func(d, _ doc) { d["v"] = 2 }),
+		"another format":      edit(func(d, _ doc) { d["v"] = 3 }),
+		"half a log":          edit(func(_, e doc) { e["log"] = "x" }),
+		"a log elsewhere":     edit(func(_, e doc) { e["log"], e["member"] = "../objects/x", 1 }),
 		"cut off":             good[:len(good)/2],
 		"empty":               nil,
 	} {

@@ -27,6 +27,7 @@ const (
 	LoseAsked              // the connection is cut before it is passed on
 	Refuse                 // it is answered with 503 SlowDown
 	Gone                   // it is answered with 404 NoSuchUpload
+	Late                   // the connection is cut, and it is passed on when Deliver is called
 )
 
 // Proxy stands between a client and a server. It lets a test decide on every request.
@@ -39,6 +40,7 @@ type Proxy struct {
 	strip  []string
 	date   time.Time
 	log    []*http.Request
+	late   []func() int
 }
 
 // NewProxy starts a proxy in front of a server, and ends it with the test.
@@ -89,6 +91,18 @@ func (p *Proxy) serve(forward http.Handler, w http.ResponseWriter, r *http.Reque
 		panic(http.ErrAbortHandler) // cuts the connection
 	case LoseAsked:
 		panic(http.ErrAbortHandler)
+	case Late:
+		data, _ := io.ReadAll(r.Body)
+		later := r.Clone(context.Background())
+		later.Body = io.NopCloser(bytes.NewReader(data))
+		p.mu.Lock()
+		p.late = append(p.late, func() int {
+			to := httptest.NewRecorder()
+			forward.ServeHTTP(to, later)
+			return to.Code
+		})
+		p.mu.Unlock()
+		panic(http.ErrAbortHandler)
 	case Refuse:
 		answer(w, r, http.StatusServiceUnavailable, "SlowDown")
 	case Gone:
@@ -107,6 +121,19 @@ func (p *Proxy) Decide(decide func(*http.Request) Fate) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.decide = decide
+}
+
+// Deliver passes on what was to come late, in the order of its sending, and returns the status codes of the answers.
+func (p *Proxy) Deliver() []int {
+	p.mu.Lock()
+	late := p.late
+	p.late = nil
+	p.mu.Unlock()
+	var codes []int
+	for _, deliver := range late {
+		codes = append(codes, deliver())
+	}
+	return codes
 }
 
 // Next lets one request, the next one that matches, meet its fate.

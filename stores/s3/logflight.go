@@ -1,0 +1,211 @@
+package s3
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+
+	"github.com/leasehold/leasehold/messages"
+)
+
+// untilAllGaveUp returns a context that ends with a bucket's, and when nobody waits for an answer any more.
+func untilAllGaveUp(bucket context.Context, asks []*ask) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(bucket)
+	waiting := make(chan struct{}, len(asks))
+	var stops []func() bool
+	for _, a := range asks {
+		stops = append(stops, context.AfterFunc(a.ctx, func() {
+			if waiting <- struct{}{}; len(waiting) == cap(waiting) {
+				cancel()
+			}
+		}))
+	}
+	return ctx, func() {
+		for _, stop := range stops {
+			stop()
+		}
+		cancel()
+	}
+}
+
+// look reads the newest version, and learns from it what became of replacements whose answers were lost, and who was revoked.
+func (w *logWriter) look(ctx context.Context) error {
+	v, err := w.leases.loadLog(ctx, w.logName)
+	if messages.CodeOf(err) == messages.CodeCorrupt || err == nil && v.log == nil && w.log != nil {
+		// Whatever it was, it can be relied on no more. The records can.
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.over, w.unsure = true, false
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	w.unsure = false
+	if v.log == nil {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var still []*flight
+	for _, f := range w.unresolved {
+		if version, ok := v.log.wrote(f.log.made().Nonce); ok {
+			w.sent[version] = f.sent
+		} else if f.cond == v.etag {
+			still = append(still, f)
+		}
+	}
+	w.unresolved = still
+	w.took(v.log, v.etag)
+	return nil
+}
+
+// took makes a version the newest known one. It is called with the lock held.
+func (w *logWriter) took(log *renewalLog, etag string) {
+	w.log, w.etag, w.version, w.over = log, etag, log.Version, w.over || log.Closed
+	stands := map[uint64]time.Time{}
+	for _, groups := range [][]group{log.Standing, log.Revoked} {
+		for _, g := range groups {
+			if sent, ok := w.sent[g.In]; ok {
+				stands[g.In] = sent
+			}
+		}
+	}
+	w.sent = stands
+	var dropped memberSet
+	for _, g := range log.Standing {
+		dropped = dropped.union(g.Members.minus(g.Members.minus(w.dropped)))
+	}
+	w.dropped = dropped
+	for _, m := range w.members {
+		newest, gone := log.newest(m.member)
+		m.left = m.left || gone
+		if newest.In > m.newest.In {
+			m.newest, m.endMS = newest, max(m.endMS, newest.endMS())
+			if sent, ok := stands[newest.In]; ok {
+				m.sent = sent
+			}
+		}
+	}
+}
+
+// replace sends the next version until it is known what became of it. It returns false if it had no effect; the error says
+// that this, or who came first, is not known.
+func (w *logWriter) replace(ctx context.Context, next *renewalLog) (bool, error) {
+	l := w.leases
+	if err := l.makeLogRoom(ctx, next); err != nil {
+		return false, err
+	}
+	f := &flight{log: next, cond: w.etag}
+	etag, sent, out, err := l.putLog(ctx, next, w.etag)
+	f.sent = sent
+	switch out {
+	case done:
+		w.mu.Lock()
+		w.unresolved = nil // they replace older versions than this one
+		w.sent[next.Version] = sent
+		w.took(next, etag)
+		w.mu.Unlock()
+		l.followClock(kindRenewals, w.logName, etag, sent, l.cfg.Now())
+		return true, nil
+	case precondition:
+		w.unsure = true
+		return false, nil
+	case refused:
+		return false, l.failure(ctx, err, "", "the renewal log cannot be written")
+	}
+	w.unsure = true
+	w.unresolved = append(w.unresolved, f)
+	unknown := l.failure(ctx, err, "", "the renewals may or may not have been written")
+	if w.look(ctx) != nil {
+		w.unsure = true
+		return false, unknown
+	}
+	if _, ok := w.log.wrote(next.made().Nonce); ok {
+		return true, nil
+	}
+	if w.etag == f.cond && !w.ended() {
+		return false, unknown
+	}
+	return false, nil
+}
+
+// grant answers asks that the newest version holds.
+func (w *logWriter) grant(asks []*ask) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, a := range asks {
+		if a.revoke != nil {
+			a.answer <- askAnswer{}
+			continue
+		}
+		m := a.of
+		a.answer <- askAnswer{lease: messages.Lease{Key: m.key, Owner: m.owner, Epoch: m.epoch, TTL: m.ttl, End: time.UnixMilli(m.endMS).UTC(), Floor: m.floor}}
+	}
+}
+
+// land lets those go on who wait for what was in flight.
+func (w *logWriter) land() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.landed != nil {
+		close(w.landed)
+		w.landed, w.flying = nil, nil
+	}
+}
+
+// putLog sends a version of a log that replaces another ("": that is the first) until it has an answer that says
+// something: done, precondition or refused; anything else is unclear. All tries are the same bytes with the same condition.
+func (l *Leases) putLog(ctx context.Context, next *renewalLog, cond string) (etag string, sent time.Time, out outcome, err error) {
+	data, err := next.encode()
+	if err != nil {
+		return "", sent, refused, err
+	}
+	sum := sha256.Sum256(data)
+	in := &awss3.PutObjectInput{Bucket: &l.cfg.Bucket, Key: l.name(kindRenewals, next.Name), ContentType: aws.String("application/json"),
+		ChecksumSHA256:       aws.String(base64.StdEncoding.EncodeToString(sum[:])),
+		ServerSideEncryption: types.ServerSideEncryption(l.cfg.SSE), SSEKMSKeyId: optional(l.cfg.KMSKeyID)}
+	if cond == "" {
+		in.IfNoneMatch = aws.String("*")
+	} else {
+		in.IfMatch = &cond
+	}
+	out = refused
+	for n := 0; ; n++ {
+		var answer *awss3.PutObjectOutput
+		err = l.once(ctx, int64(len(data)), func(ctx context.Context) (err error) {
+			if sent.IsZero() {
+				sent = l.cfg.Now()
+			}
+			in.Body = bytes.NewReader(data)
+			answer, err = l.client.PutObject(ctx, in)
+			return err
+		})
+		switch o := outcomeOf(err); o {
+		case done:
+			return aws.ToString(answer.ETag), sent, done, nil
+		case precondition, absent:
+			if out == unclear {
+				return "", sent, unclear, err // it may have been an earlier try that came first
+			}
+			return "", sent, precondition, err
+		case unclear:
+			out = unclear
+		case conflict:
+		default:
+			return "", sent, out, err
+		}
+		if ctx.Err() != nil || l.ctx.Err() != nil || !l.again(ctx, n) {
+			if sent.IsZero() {
+				return "", sent, refused, err // nothing left this process
+			}
+			return "", sent, unclear, err
+		}
+	}
+}

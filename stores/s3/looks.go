@@ -1,0 +1,119 @@
+package s3
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+)
+
+const (
+	maxLooks = 1000 // renewal logs whose looks are remembered
+	maxMarks = 64   // of one log
+)
+
+// logView is one version of a renewal log, as an answer showed it. A nil log: there is none.
+type logView struct {
+	log      *renewalLog
+	etag     string
+	received time.Time
+	age      time.Duration
+	aged     bool
+}
+
+// looks remembers when which version of which renewal log was shown: whatever stands in a version was sent before any
+// answer that showed that version or a later one.
+type looks struct {
+	mu     sync.Mutex
+	byName map[string]*look
+}
+
+type look struct {
+	marks  []mark      // rising, in both
+	closed *renewalLog // the last version of a closed log: it says nothing else any more
+}
+
+type mark struct {
+	version  uint64
+	received time.Time
+}
+
+// note takes a view in.
+func (l *looks) note(name string, v logView) {
+	if v.log == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	k := l.byName[name]
+	if k == nil {
+		if len(l.byName) >= maxLooks {
+			for other := range l.byName { // any one: it will be looked at anew
+				delete(l.byName, other)
+				break
+			}
+		}
+		k = &look{}
+		l.byName[name] = k
+	}
+	if v.log.Closed {
+		k.closed = v.log
+	}
+	n := len(k.marks)
+	switch {
+	case n > 0 && k.marks[n-1].version >= v.log.Version:
+	case n == maxMarks:
+		k.marks = append(k.marks[1:], mark{v.log.Version, v.received})
+	default:
+		k.marks = append(k.marks, mark{v.log.Version, v.received})
+	}
+}
+
+// seen returns when a renewal that came with a version was first known to have been sent.
+func (l *looks) seen(name string, version uint64) (time.Time, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if k := l.byName[name]; k != nil {
+		for _, m := range k.marks {
+			if m.version >= version {
+				return m.received, true
+			}
+		}
+	}
+	return time.Time{}, false
+}
+
+// closed returns the last version of a log that is known to be closed.
+func (l *looks) closed(name string) (*renewalLog, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if k := l.byName[name]; k != nil && k.closed != nil {
+		return k.closed, true
+	}
+	return nil, false
+}
+
+// loadLog reads the newest version of a renewal log; its log is nil if there is none. Of a log that was seen closed the
+// version is known.
+func (l *Leases) loadLog(ctx context.Context, name string) (logView, error) {
+	if log, ok := l.looks.closed(name); ok {
+		return logView{log: log, received: l.cfg.Now()}, nil
+	}
+	data, out, err := l.fetch(ctx, l.name(kindRenewals, name))
+	v := logView{received: l.cfg.Now()}
+	switch outcomeOf(err) {
+	case done:
+	case absent:
+		return v, nil
+	default:
+		return v, l.failure(ctx, err, "", "the renewal log cannot be read")
+	}
+	if v.log, err = decodeLog(name, data); err != nil {
+		return v, err
+	}
+	v.etag = aws.ToString(out.ETag)
+	v.age, v.aged = ageOf(out)
+	l.looks.note(name, v)
+	return v, nil
+}

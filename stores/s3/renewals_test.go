@@ -1,0 +1,381 @@
+package s3_test
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/leasehold/leasehold/messages"
+	"github.com/leasehold/leasehold/stores"
+	"github.com/leasehold/leasehold/stores/s3"
+	"github.com/leasehold/leasehold/stores/s3/s3test"
+	"github.com/leasehold/leasehold/stores/storetest"
+)
+
+const span = 10 * time.Second
+
+// node is one process of a test: its clock stands still until it is told to move, and everything goes through its proxy.
+type node struct {
+	*s3.Leases
+	t     *testing.T
+	name  string
+	clock *storetest.ManualClock
+	proxy *s3test.Proxy
+}
+
+func nodeOn(t *testing.T, server *s3test.Server, name string) node {
+	t.Helper()
+	proxy := s3test.NewProxy(t, server)
+	clock := storetest.NewManualClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
+	cfg := config(proxy.Endpoint)
+	cfg.Now, cfg.Attempts = clock.Now, 2
+	return node{openLeases(t, cfg, s3.LeaseConfig{ClockSkew: observedOnly, AcquireWait: -1}), t, name, clock, proxy}
+}
+
+func (n node) acquire(key messages.Key) messages.Lease {
+	n.t.Helper()
+	lease, err := n.Acquire(n.t.Context(), key, n.name, span)
+	require.NoError(n.t, err)
+	return lease
+}
+
+func (n node) renew(key messages.Key, epoch uint64) messages.Lease {
+	n.t.Helper()
+	lease, err := n.Renew(n.t.Context(), key, n.name, epoch, span)
+	require.NoError(n.t, err)
+	return lease
+}
+
+// held requires that the lease is held, and for how long yet as far as n can prove.
+func (n node) held(key messages.Key, by messages.Lease, left time.Duration) {
+	n.t.Helper()
+	_, err := n.Acquire(n.t.Context(), key, n.name, span)
+	require.ErrorIs(n.t, err, messages.ErrHeld)
+	require.Equal(n.t, by, *messages.AsError(err).Lease)
+	require.Equal(n.t, left, messages.AsError(err).RetryAfter)
+}
+
+func (n node) lost(key messages.Key, epoch uint64, to string) {
+	n.t.Helper()
+	_, err := n.Renew(n.t.Context(), key, n.name, epoch, span)
+	require.ErrorIs(n.t, err, messages.ErrLost)
+	require.Equal(n.t, to, messages.AsError(err).Owner)
+}
+
+// sent counts the requests since the last call that match.
+func (n node) sent(match func(*http.Request) bool) (count int) {
+	for _, r := range n.proxy.Requests() {
+		if match(r) {
+			count++
+		}
+	}
+	return count
+}
+
+func anything(*http.Request) bool { return true }
+
+func keys(n int) []messages.Key {
+	out := make([]messages.Key, n)
+	for i := range out {
+		out[i] = storetest.NewKey()
+	}
+	return out
+}
+
+func TestRenewManythingIsOneRequestAndEachIsAnsweredAlone(t *testing.T) {
+	t.Parallel()
+	server := s3test.Start(t)
+	n := nodeOn(t, server, "a")
+	many := keys(300)
+	var group errgroup.Group
+	group.SetLimit(16)
+	for _, key := range many {
+		group.Go(func() error {
+			_, err := n.Acquire(t.Context(), key, "a", span)
+			return err
+		})
+	}
+	require.NoError(t, group.Wait())
+	var renewals []stores.Renewal
+	for _, key := range many {
+		renewals = append(renewals, stores.Renewal{Key: key, Owner: "a", Epoch: 1, TTL: span})
+	}
+	for range 3 {
+		n.clock.Advance(time.Second)
+		n.sent(anything)
+		results, err := n.RenewMany(t.Context(), renewals)
+		require.NoError(t, err)
+		require.Equal(t, 1, n.sent(anything))
+		for i, r := range results {
+			require.NoError(t, r.Err)
+			lease, ok, err := n.Read(t.Context(), many[i])
+			require.NoError(t, err)
+			require.True(t, ok)
+			require.Equal(t, r.Lease, lease)
+			if i == 10 {
+				break // a read is two requests
+			}
+		}
+	}
+	listed, err := n.Leases.Leases(t.Context(), "", 1000)
+	require.NoError(t, err)
+	require.Len(t, listed, 300)
+	for _, lease := range listed {
+		require.Equal(t, listed[0].End, lease.End, "the renewed end")
+	}
+
+	renewals[1].Owner = "b"
+	renewals[2].Epoch = 2
+	renewals[3].TTL = 2 * span
+	renewals[4].TTL = time.Millisecond
+	renewals[5].Key.Org = "../x"
+	renewals[6].Key = storetest.NewKey()
+	renewals[8] = renewals[7]
+	results, err := n.RenewMany(t.Context(), renewals)
+	require.NoError(t, err)
+	for i, want := range map[int]error{0: nil, 1: messages.ErrLost, 2: messages.ErrLost, 3: nil, 4: messages.ErrOutOfRange, 5: messages.ErrInvalidID, 6: messages.ErrLost, 7: nil, 8: nil, 9: nil} {
+		require.ErrorIs(t, results[i].Err, want, "%d", i)
+	}
+	require.Equal(t, 2*span, results[3].Lease.TTL)
+	require.Equal(t, []string{"acquire a 1 0", "renew a 1 0", "renew a 1 0", "renew a 1 0", "renew a 1 0"}, ops(t, n.Leases, many[3]))
+}
+
+func TestB6_TheLeasesOfADeadNodeAreTakenByOneReplacementOfItsLog(t *testing.T) {
+	t.Parallel()
+	server := s3test.Start(t)
+	a, b := nodeOn(t, server, "a"), nodeOn(t, server, "b")
+	many := keys(20)
+	for _, key := range many[:18] {
+		a.acquire(key)
+	}
+	a.clock.Advance(time.Second)
+	ends := map[messages.Key]messages.Lease{}
+	for _, key := range many[:18] {
+		ends[key] = a.renew(key, 1)
+	}
+	for _, key := range many[18:] { // these two die before their first renewal
+		ends[key] = a.acquire(key)
+	}
+	b.clock.Advance(time.Hour)
+	for _, key := range many {
+		b.held(key, ends[key], span)
+	}
+	b.clock.Advance(span - time.Millisecond)
+	for _, key := range many {
+		b.held(key, ends[key], time.Millisecond)
+	}
+	b.clock.Advance(time.Millisecond)
+	b.proxy.Requests()
+	for _, key := range many {
+		require.Equal(t, uint64(2), b.acquire(key).Epoch)
+	}
+	require.Equal(t, 2*len(many)+2, b.sent(anything), "two for each, and a look at the log and its replacement")
+	for _, key := range many {
+		a.lost(key, 1, "b")
+	}
+	// What a opens from now on is renewed as ever.
+	fresh := storetest.NewKey()
+	a.acquire(fresh)
+	a.renew(fresh, 1)
+	a.proxy.Requests()
+	a.renew(fresh, 1)
+	require.Equal(t, 1, a.sent(anything))
+}
+
+// One tenant of a live node is over: taking it hurts no other.
+func TestB6_OneLeaseOfALiveNodeIsTaken(t *testing.T) {
+	t.Parallel()
+	server := s3test.Start(t)
+	a, b := nodeOn(t, server, "a"), nodeOn(t, server, "b")
+	over, live := storetest.NewKey(), storetest.NewKey()
+	a.acquire(over)
+	a.acquire(live)
+	last := a.renew(over, 1)
+	for range 5 {
+		b.held(live, a.renew(live, 1), span)
+		b.clock.Advance(span / 5)
+	}
+	b.held(over, last, span)
+	b.clock.Advance(span - 1)
+	end := a.renew(live, 1)
+	b.held(live, end, span)
+	b.clock.Advance(1)
+	require.Equal(t, uint64(2), b.acquire(over).Epoch)
+
+	a.proxy.Requests()
+	a.renew(live, 1) // learns of the revocation
+	a.proxy.Requests()
+	end = a.renew(live, 1)
+	require.Equal(t, 1, a.sent(anything), "it is still renewed in the log")
+	b.held(live, end, span)
+	a.lost(over, 1, "b")
+	require.Equal(t, []string{"acquire a 1 0", "renew a 1 0", "acquire b 2 0"}, ops(t, b.Leases, over))
+}
+
+// A renewal that comes between a contender's look and its first write wins, by whichever way it comes; so does one between
+// its two writes.
+func TestB2_ARenewalBetweenTheLookAndTheTakingWins(t *testing.T) {
+	for _, way := range []struct {
+		name   string
+		ttl    time.Duration
+		before func(*http.Request) bool
+	}{
+		{"by the log, before the revocation", span, isLogPut},
+		{"by the record, before the revocation", 2 * span, isLogPut},
+		{"by the record, before the record is written", 2 * span, isRecordPut},
+		{"revoked, so by the record", span, isRecordPut},
+	} {
+		t.Run(way.name, func(t *testing.T) {
+			t.Parallel()
+			server := s3test.Start(t)
+			a, b := nodeOn(t, server, "a"), nodeOn(t, server, "b")
+			key := storetest.NewKey()
+			a.acquire(key)
+			lease := a.renew(key, 1)
+			b.held(key, lease, span)
+			b.clock.Advance(span)
+			a.clock.Advance(span - 1)
+			fired := false
+			b.proxy.Decide(func(r *http.Request) s3test.Fate {
+				if way.before(r) && !fired {
+					fired = true
+					var err error
+					lease, err = a.Renew(t.Context(), key, "a", 1, way.ttl)
+					if err != nil {
+						t.Error(err)
+					}
+				}
+				return s3test.Pass
+			})
+			_, err := b.Acquire(t.Context(), key, "b", span)
+			require.ErrorIs(t, err, messages.ErrHeld)
+			require.True(t, fired)
+			require.Equal(t, lease, *messages.AsError(err).Lease)
+			require.Equal(t, way.ttl, messages.AsError(err).RetryAfter)
+			b.proxy.Decide(nil)
+			a.clock.Advance(span - 1)
+			a.renew(key, 1)
+			a.renew(key, 1)
+			a.proxy.Requests()
+			a.renew(key, 1)
+			require.Equal(t, 1, a.sent(anything), "it is renewed in a log again")
+		})
+	}
+}
+
+// Another process that acts for the same owner: the log's writer renews nothing behind its back.
+func TestB5_AnotherProcessOfTheSameOwner(t *testing.T) {
+	t.Parallel()
+	server := s3test.Start(t)
+	a, b, c := nodeOn(t, server, "a"), nodeOn(t, server, "a"), nodeOn(t, server, "c")
+	key, other := storetest.NewKey(), storetest.NewKey()
+	a.acquire(key)
+	a.acquire(other)
+	a.renew(key, 1)
+	a.renew(other, 1)
+	c.held(key, b.renew(key, 1), span)
+	c.held(key, a.renew(key, 1), span)
+	c.held(key, b.renew(key, 1), span)
+	require.NoError(t, b.Release(t.Context(), key, "a", 1))
+	_, err := a.Renew(t.Context(), key, "a", 1, span)
+	require.ErrorIs(t, err, messages.ErrLost)
+	require.Equal(t, uint64(2), c.acquire(key).Epoch)
+	a.lost(key, 1, "c")
+	c.held(other, a.renew(other, 1), span)
+	require.Equal(t, []string{"acquire a 1 0", "renew a 1 0", "renew a 1 0", "renew a 1 0", "renew a 1 0", "release a 1 0", "acquire c 2 0"}, ops(t, c.Leases, key))
+}
+
+// The process that let a lease run out acquires it anew: its log forgets the old renewals.
+func TestB7_AcquiredAnewByTheSameProcess(t *testing.T) {
+	t.Parallel()
+	server := s3test.Start(t)
+	a := nodeOn(t, server, "a")
+	key := storetest.NewKey()
+	for epoch := uint64(1); epoch <= 3; epoch++ {
+		require.Equal(t, epoch, a.acquire(key).Epoch)
+		lease := a.renew(key, epoch)
+		a.held(key, lease, span)
+		a.clock.Advance(span - 1)
+		a.held(key, lease, time.Millisecond)
+		lease = a.renew(key, epoch)
+		a.held(key, lease, span)
+		a.clock.Advance(span)
+		_, err := a.Renew(t.Context(), key, "a", epoch, span)
+		require.ErrorIs(t, err, messages.ErrLost)
+	}
+}
+
+// The record is not written while a renewal in flight may still be granted.
+func TestAForgetWaitsForTheRenewalInFlight(t *testing.T) {
+	t.Parallel()
+	server := s3test.Start(t)
+	a, b := nodeOn(t, server, "a"), nodeOn(t, server, "b")
+	key := storetest.NewKey()
+	a.acquire(key)
+	a.renew(key, 1)
+	a.clock.Advance(span / 2)
+	arrived, gate := make(chan struct{}), make(chan struct{})
+	a.proxy.Decide(func(r *http.Request) s3test.Fate {
+		if isLogPut(r) {
+			close(arrived)
+			<-gate
+		}
+		return s3test.Pass
+	})
+	var group errgroup.Group
+	group.Go(func() error {
+		_, err := a.Renew(t.Context(), key, "a", 1, span)
+		return err
+	})
+	<-arrived
+	a.proxy.Requests()
+	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, a.MarkForgotten(short, key, "a", 1), messages.ErrUnavailable)
+	require.Zero(t, a.sent(isRecordPut))
+	group.Go(func() error { return a.MarkForgotten(t.Context(), key, "a", 1) })
+	close(gate)
+	require.NoError(t, group.Wait())
+	lease, _, err := b.Read(t.Context(), key)
+	require.NoError(t, err)
+	require.Equal(t, uint64(1), lease.Floor)
+	b.held(key, lease, span) // and not half of it
+	require.Equal(t, []string{"acquire a 1 0", "renew a 1 0", "renew a 1 0", "forget a 1 1"}, ops(t, b.Leases, key))
+}
+
+// The age of a log proves the end of what stands in it, as that of a record does.
+func TestTheAgeOfALogProvesTheEndOfItsRenewals(t *testing.T) {
+	t.Parallel()
+	server := s3test.Start(t)
+	proxy := s3test.NewProxy(t, server)
+	holder, _ := manual(t, server, s3.LeaseConfig{})
+	contender, _ := manualAt(t, proxy.Endpoint, s3.LeaseConfig{})
+	const ttl = 20 * time.Second
+	_, err := holder.Acquire(t.Context(), key1, "a", ttl)
+	require.NoError(t, err)
+	_, err = holder.Renew(t.Context(), key1, "a", 1, ttl)
+	require.NoError(t, err)
+	old, written := time.Now().Add(-time.Hour), time.Now().Add(-ttl).Truncate(time.Second).Add(time.Second-1)
+	require.NoError(t, os.Chtimes(server.Path("leases/"+key1.String()), old, old))
+	logs, err := filepath.Glob(server.Path("renewals/*"))
+	require.NoError(t, err)
+	require.Len(t, logs, 1)
+	require.NoError(t, os.Chtimes(logs[0], written, written))
+	said := written.Truncate(time.Second)
+	for _, short := range []time.Duration{2 * ttl, ttl, 3 * time.Second, time.Second} {
+		proxy.SetDate(said.Add(ttl + 2*time.Second - short))
+		_, err = contender.Acquire(t.Context(), key1, "b", ttl)
+		require.ErrorIs(t, err, messages.ErrHeld)
+		require.Equal(t, min(ttl, short), messages.AsError(err).RetryAfter)
+	}
+	proxy.SetDate(said.Add(ttl + 2*time.Second))
+	next, err := contender.Acquire(t.Context(), key1, "b", ttl)
+	require.NoError(t, err)
+	require.Equal(t, uint64(2), next.Epoch)
+}
