@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -175,7 +176,7 @@ func TestB6_TheLeasesOfADeadNodeAreTakenByOneReplacementOfItsLog(t *testing.T) {
 	for _, key := range many {
 		require.Equal(t, uint64(2), b.acquire(key).Epoch)
 	}
-	require.Equal(t, 2*len(many)+2, b.sent(anything), "two for each, and a look at the log and its replacement")
+	require.Equal(t, 2*len(many)+2, b.sent(func(r *http.Request) bool { return r.Method != http.MethodHead }), "two for each, and a look at the log and its replacement")
 	for _, key := range many {
 		a.lost(key, 1, "b")
 	}
@@ -347,6 +348,45 @@ func TestAForgetWaitsForTheRenewalInFlight(t *testing.T) {
 	require.Equal(t, uint64(1), lease.Floor)
 	b.held(key, lease, span) // and not half of it
 	require.Equal(t, []string{"acquire a 1 0", "renew a 1 0", "renew a 1 0", "forget a 1 1"}, ops(t, b.Leases, key))
+}
+
+// While the record is being written, the lease is renewed in the log no more: nobody would look there after.
+func TestARenewalWaitsForTheForgetInFlight(t *testing.T) {
+	t.Parallel()
+	server := s3test.Start(t)
+	a, b := nodeOn(t, server, "a"), nodeOn(t, server, "b")
+	key := storetest.NewKey()
+	a.acquire(key)
+	a.renew(key, 1)
+	a.clock.Advance(span / 2)
+	arrived, gate := make(chan struct{}), make(chan struct{})
+	var first sync.Once
+	a.proxy.Decide(func(r *http.Request) s3test.Fate {
+		if isRecordPut(r) {
+			first.Do(func() { close(arrived); <-gate })
+		}
+		return s3test.Pass
+	})
+	var group errgroup.Group
+	group.Go(func() error { return a.MarkForgotten(t.Context(), key, "a", 1) })
+	<-arrived
+	var lease messages.Lease
+	renewing := make(chan struct{})
+	group.Go(func() (err error) {
+		defer close(renewing)
+		lease, err = a.Renew(t.Context(), key, "a", 1, span)
+		return err
+	})
+	select {
+	case <-renewing:
+		t.Error("it was renewed in the log")
+	case <-time.After(300 * time.Millisecond): // for a request, if it may be sent
+	}
+	close(gate)
+	require.NoError(t, group.Wait())
+	require.Equal(t, uint64(1), lease.Floor)
+	b.held(key, lease, span)
+	require.Equal(t, []string{"acquire a 1 0", "renew a 1 0", "forget a 1 1", "renew a 1 1"}, ops(t, b.Leases, key))
 }
 
 // The age of a log proves the end of what stands in it, as that of a record does.
