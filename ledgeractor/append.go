@@ -33,8 +33,8 @@ func eventRows(cfg Config, events []messages.Event) ([]eventRow, error) {
 		if err := e.Validate(); err != nil {
 			return nil, err
 		}
-		if bytes += len(e.Payload); bytes > cfg.Limits.MaxInputBytes {
-			return nil, tooLarge(fmt.Sprintf("the payloads of an append are over the limit of %d bytes", cfg.Limits.MaxInputBytes))
+		if bytes += e.Size(); bytes > cfg.Limits.MaxInputBytes {
+			return nil, tooLarge(fmt.Sprintf("the events of an append are over the limit of %d bytes", cfg.Limits.MaxInputBytes))
 		}
 		at := e.Time
 		if at.IsZero() {

@@ -48,7 +48,8 @@ type Limits struct {
 	MaxValueBytes int
 	// MaxSQLBytes is the longest SQL text. Default 256 KiB.
 	MaxSQLBytes int
-	// MaxInputBytes and MaxOutputBytes bound a command's JSON input and output. Default 8 MiB each.
+	// MaxInputBytes and MaxOutputBytes bound a command's JSON input and output, and the former also the events of one append, as
+	// messages.Event.Size counts. Defaults messages.MaxRequestBytes, which no request exceeds, and 8 MiB.
 	MaxInputBytes  int
 	MaxOutputBytes int
 	// MaxImageBytes is the largest ledger of which Cut takes an image. Cut needs that much
@@ -77,7 +78,7 @@ func (l Limits) withDefaults() Limits {
 	def(&l.MaxBytes, 8<<20)
 	def(&l.MaxValueBytes, 16<<20)
 	def(&l.MaxSQLBytes, 256<<10)
-	def(&l.MaxInputBytes, 8<<20)
+	def(&l.MaxInputBytes, messages.MaxRequestBytes)
 	def(&l.MaxOutputBytes, 8<<20)
 	def(&l.MaxImageBytes, 1<<30)
 	def(&l.QueryTimeout, 10*time.Second)

@@ -114,6 +114,9 @@ func (r *Request) Validate() error {
 	if len(r.Avoid) > maxAvoid {
 		return invalid("the request avoids too many owners")
 	}
+	if err := r.fits(); err != nil {
+		return err
+	}
 	switch r.Action {
 	case ActionAppend:
 		switch {

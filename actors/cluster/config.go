@@ -62,8 +62,8 @@ type Config struct {
 	Now func() time.Time
 }
 
-// minRequestBytes is what one request may have: natsserver.MinPayload, which is not worth linking a server for.
-const minRequestBytes = 8 << 20
+// minRequestBytes is what one request may have.
+const minRequestBytes = messages.MaxMessageBytes
 
 func (c Config) withDefaults() Config {
 	for v, d := range map[*time.Duration]time.Duration{&c.HeartbeatEvery: 500 * time.Millisecond, &c.RebalanceEvery: 30 * time.Second, &c.MoveTimeout: 10 * time.Second,

@@ -101,6 +101,7 @@ func Join(ctx context.Context, cfg Config) (*Member, error) {
 	m.running.Go(m.membership)
 	m.running.Go(m.rebalance)
 	time.AfterFunc(cfg.HeartbeatEvery/2, func() { close(m.known) }) // they were asked, and answer at once
+	m.warnOfLimit()
 	m.log.Info("joined the cluster", "cluster", cfg.Cluster, "owner", m.self)
 	return m, nil
 }

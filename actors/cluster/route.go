@@ -80,6 +80,9 @@ func (m *Member) answer(ctx context.Context, req *messages.Request) *messages.Re
 	if err := req.Validate(); err != nil {
 		return m.refuse(err)
 	}
+	if err := m.fits(req); err != nil {
+		return m.refuse(err)
+	}
 	if req.Action == messages.ActionLocate {
 		return m.answerAny(ctx, req)
 	}

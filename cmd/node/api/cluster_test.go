@@ -25,6 +25,11 @@ import (
 // startCluster starts nodes that are members of one cluster, over a real NATS server, each with its API.
 func startCluster(t *testing.T, names ...string) []*service {
 	t.Helper()
+	return startClusterWith(t, func(*setup) {}, names...)
+}
+
+func startClusterWith(t *testing.T, change func(*setup), names ...string) []*service {
+	t.Helper()
 	sh := newShared(t)
 	ns, err := natsserver.Start(t.Context(), natsserver.Config{Dir: filepath.Join(sh.root, "nats"), NoSync: true})
 	require.NoError(t, err)
@@ -32,6 +37,7 @@ func startCluster(t *testing.T, names ...string) []*service {
 	var all []*service
 	for _, name := range names {
 		all = append(all, sh.start(t, name, func(c *setup) {
+			change(c)
 			c.join = func(node *actors.Node) *cluster.Member {
 				conn, err := natsconn.Config{URL: ns.URL()}.Connect(t.Context())
 				require.NoError(t, err)

@@ -15,7 +15,7 @@ import (
 
 // MinPayload is the largest message in bytes that a server of this package takes at least, and does
 // take unless its file says more: a request to a tenant, and its reply, travel as one message each.
-const MinPayload = 8 << 20
+const MinPayload = messages.MaxMessageBytes
 
 // Config says where a server keeps its data and how it is reached. Only Dir is needed.
 type Config struct {
