@@ -49,6 +49,7 @@ func (cfg Config) withDefaults() (Config, error) {
 	if cfg.HedgeAfter == 0 {
 		cfg.HedgeAfter = defaultHedgeAfter
 	}
+	cfg.HedgeAfter = min(cfg.HedgeAfter, time.Hour) // it is multiplied
 	if cfg.RequestTimeout == 0 {
 		cfg.RequestTimeout = defaultRequestTimeout
 	}

@@ -143,13 +143,13 @@ func (r *run) attempt(ctx context.Context) (*messages.Reply, error) {
 func (r *run) hedged(final *messages.Reply, wait time.Duration) (*messages.Reply, time.Duration) {
 	refused := final != nil && final.Error != nil
 	if refused {
-		if won := r.hedge.settle(); won != nil {
-			r.target = won.to
-			final, wait = r.answered(won.reply)
-			refused = false
-		}
+		r.hedge.settle()
 	}
 	doubt := r.hedge.end()
+	if won := r.hedge.answer(); won != nil && won.to != "" && (refused || final == nil) {
+		r.target = won.to // it came in the same moment
+		return r.answered(won.reply)
+	}
 	if doubt == nil {
 		return final, wait
 	}

@@ -181,22 +181,20 @@ func (h *hedge) win(to string, reply *messages.Reply) {
 	h.overtake(errOvertaken)
 }
 
-// answer is the winner so far; nil: there is none.
+// answer takes the winner; nil: there is none so far.
 func (h *hedge) answer() *winner {
 	if h == nil {
 		return nil
 	}
-	return h.won.Load()
+	return h.won.Swap(nil)
 }
 
 // settle waits for the answer to a request that was sent a second time: where the first attempt was refused for good, the
 // second one may still succeed. It takes no longer than the attempt's deadline.
-func (h *hedge) settle() *winner {
-	if h == nil || !h.sent.Load() {
-		return nil
+func (h *hedge) settle() {
+	if h != nil && h.sent.Load() {
+		<-h.done
 	}
-	<-h.done
-	return h.won.Load()
 }
 
 // end ends a hedge and waits for its goroutine. It returns why the request may stand, or may yet be done, by way of it.

@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -38,7 +39,7 @@ type plays struct {
 	under, most      int // messages under way
 	sent, underOwner int
 	mostOwner        int
-	doubtful         bool
+	doubtful, done   bool
 	seen             messages.Seen
 }
 
@@ -66,9 +67,10 @@ func (p *plays) Send(ctx context.Context, target string, req *messages.Request) 
 	p.under--
 	if target != "" {
 		p.underOwner--
-		undone := one.Kind == 0 || err == nil && reply != nil && reply.Error != nil && reply.Error.Code != messages.CodeUnknownOutcome
+		undone := errors.Is(err, client.ErrNotDelivered) || err == nil && reply != nil && reply.Error != nil && reply.Error.Code != messages.CodeUnknownOutcome
 		fresh := err == nil && reply != nil && reply.Error == nil && !reply.Seen().Before(p.seen) && reply.Epoch > 0
-		p.doubtful = p.doubtful || ctx.Err() != nil || !undone && !fresh
+		p.doubtful = p.doubtful || !undone && !fresh
+		p.done = p.done || fresh
 	}
 	return reply, err
 }
@@ -122,7 +124,7 @@ func TestHedge_WhateverMembersAnswer(t *testing.T) {
 				t.Fatal("sent twice at once")
 			case reply.Error == nil && !closing && (reply.Epoch < max(1, req.Seen.Epoch)):
 				t.Fatalf("answered from epoch %d, seen was %d", reply.Epoch, req.Seen.Epoch)
-			case reply.Error != nil && p.doubtful && !reads &&
+			case reply.Error != nil && (p.doubtful || p.done) && !reads &&
 				(reply.Error.Code == messages.CodeDeadlineExceeded || reply.Error.Code == messages.CodeCanceled):
 				t.Fatalf("%v says that nothing was done", reply.Error)
 			}

@@ -186,6 +186,25 @@ func TestHedge_LeavesADoubt(t *testing.T) {
 	}
 }
 
+// A success that comes while its hedge is being ended counts: else the caller would be told that nothing was done.
+func TestHedge_AnAnswerInTheLastMoment(t *testing.T) {
+	last := func(then step) step {
+		return func(ctx context.Context, req *messages.Request) (*messages.Reply, error) {
+			<-ctx.Done()
+			return then(ctx, req)
+		}
+	}
+	for name, refusal := range map[string]messages.Code{"it would be tried again": messages.CodeDraining, "it would be final": messages.CodeCommandFailed} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := enact(map[string][]step{"": {is(nodeB), undelivered}, nodeA: {after(200*ms, no(nodeA, messages.Error{Code: refusal})), undelivered}, nodeB: {last(ok(nodeB, 2, 7)), undelivered}})
+				require.Equal(t, nodeB, hedging(t, s).Do(t.Context(), &once).Owner)
+				require.Equal(t, []string{nodeA, "", nodeB}, s.targets())
+			})
+		})
+	}
+}
+
 // The question whom to send a request to may get lost as well; nothing is carried out for it, whatever the request is.
 func TestHedge_AQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
