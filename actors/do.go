@@ -10,8 +10,9 @@ import (
 // or refused: see messages.Request.Opens. The reply names the owner, the epoch and the last seq that it comes
 // from; its Error has the codes that the methods of Tenant return, and:
 //
-//   - CodeHistoryLost: the caller has seen events that this epoch did not begin with
-//   - CodeNotOwner: the caller has seen a later epoch than this node's, or the tenant is not open here
+//   - CodeHistoryLost: the caller has seen events that this epoch did not begin with, or an epoch that the lease store
+//     has never granted
+//   - CodeNotOwner: there is a later epoch than this node's, and the caller has seen it; or the tenant is not open here
 //
 // The deadline is the earlier one of ctx and of the request.
 func (n *Node) Do(ctx context.Context, req *messages.Request) *messages.Reply {
@@ -44,7 +45,7 @@ func (n *Node) Do(ctx context.Context, req *messages.Request) *messages.Reply {
 func (t *Tenant) doLedger(ctx context.Context, req *messages.Request, reply *messages.Reply) error {
 	return t.serve(ctx, string(req.Action), func(ctx context.Context, act *activation) (err error) {
 		l := act.ledger.Load()
-		if err := act.reveals(req.Seen, l.Status().LastSeq, reply); err != nil {
+		if err := act.reveals(ctx, req.Seen, l.Status().LastSeq, reply); err != nil {
 			return err
 		}
 		switch req.Action {
@@ -100,15 +101,33 @@ func (t *Tenant) doOrder(ctx context.Context, req *messages.Request, reply *mess
 
 // reveals fills in the state that a reply comes from, and refuses a caller who has seen one that it is not
 // a later stage of.
-func (a *activation) reveals(seen messages.Seen, lastSeq int64, reply *messages.Reply) error {
+func (a *activation) reveals(ctx context.Context, seen messages.Seen, lastSeq int64, reply *messages.Reply) error {
 	epoch := a.epoch.Load()
 	reply.Epoch, reply.Seq = epoch, lastSeq
 	switch {
 	case epoch < seen.Epoch:
-		return &messages.Error{Code: messages.CodeNotOwner, Key: a.key.String(), Epoch: epoch, Message: "the caller has seen a later epoch"}
+		return a.behind(ctx, seen)
 	case epoch > seen.Epoch && a.base.Load() < seen.Seq, epoch == seen.Epoch && lastSeq < seen.Seq:
 		return &messages.Error{Code: messages.CodeHistoryLost, Key: a.key.String(), Epoch: epoch,
 			Message: "a crash has taken events that the caller has seen: the declared loss; nothing was done"}
 	}
 	return nil
+}
+
+// behind refuses a caller who has seen a later epoch than this one. Mostly somebody else has taken the tenant over, and this
+// node does not know yet. But a lease store that is asked now has granted every epoch that the caller can have seen: if it knows
+// no such epoch, the state comes from another cluster, or from before the store lost its records. It is no part of this
+// history, and no node will ever catch up with it.
+func (a *activation) behind(ctx context.Context, seen messages.Seen) error {
+	refusal := &messages.Error{Code: messages.CodeNotOwner, Key: a.key.String(), Epoch: a.epoch.Load(), Message: "the caller has seen a later epoch"}
+	lease, known, err := a.node.Lease(ctx, a.key)
+	switch {
+	case err != nil:
+		refusal.Err = err // whether there is such an epoch will be seen
+	case !known || lease.Epoch < seen.Epoch:
+		refusal.Code, refusal.Message = messages.CodeHistoryLost, "the caller has seen an epoch that the lease store has never granted; nothing was done"
+	case lease.Owner != a.node.owner:
+		refusal.Owner, refusal.Epoch = lease.Owner, lease.Epoch
+	}
+	return refusal
 }

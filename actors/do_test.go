@@ -29,7 +29,6 @@ func TestH2_ACallerIsToldWhatACrashHasTaken(t *testing.T) {
 		require.NoError(t, err)
 		second := ask(n, messages.ActionAppend, first.Seen()) // no snapshot holds it
 		require.Equal(t, messages.Seen{Epoch: 1, Seq: 2}, second.Seen())
-		require.Equal(t, messages.CodeNotOwner, ask(n, messages.ActionQuery, messages.Seen{Epoch: 2}).Error.Code, "this node is the one that is behind")
 		require.NoError(t, n.Abort())
 		time.Sleep(ttl) // virtual
 
@@ -42,6 +41,42 @@ func TestH2_ACallerIsToldWhatACrashHasTaken(t *testing.T) {
 		require.Nil(t, query.Error)
 		require.Equal(t, [][]any{{int64(1)}}, query.Result.Rows, "nothing was done")
 		require.Equal(t, messages.Seen{Epoch: 2, Seq: 2}, ask(n, messages.ActionAppend, lost.Seen()).Seen())
+	})
+}
+
+// An epoch later than the owner's is either one that it has not heard of yet, or one that there never was.
+func TestACallerWhoHasSeenALaterEpochIsToldWhetherThereIsOne(t *testing.T) {
+	inBubble(t, func(t *testing.T, f *fleet) {
+		n := f.start()
+		tenant := open(t, n, "u")
+		appendKind(t, tenant, "1")
+		ask := func(seen messages.Seen) *messages.Reply {
+			t.Helper()
+			return n.Do(t.Context(), &messages.Request{Version: messages.WireVersion, Action: messages.ActionAppend, Key: tenant.Key(), Seen: seen,
+				Events: []messages.Event{{Kind: "k"}}})
+		}
+		for _, never := range []messages.Seen{{Epoch: 2}, {Epoch: 1<<64 - 1, Seq: 1<<63 - 1}} {
+			reply := ask(never)
+			require.Equal(t, messages.CodeHistoryLost, reply.Error.Code)
+			require.Equal(t, messages.Seen{Epoch: 1, Seq: 1}, reply.Seen(), "what there is")
+		}
+		require.Equal(t, []string{"1"}, kinds(t, tenant), "nothing was done")
+
+		f.leases.Down(nil)
+		reply := ask(messages.Seen{Epoch: 2})
+		require.Equal(t, messages.CodeNotOwner, reply.Error.Code, "nobody can tell")
+		require.ErrorIs(t, reply.Error, messages.ErrUnavailable)
+		f.leases.Clear()
+
+		// This one does not know yet that it was taken over.
+		require.NoError(t, f.leases.Inner().Release(t.Context(), tenant.Key(), n.Owner(), 1))
+		_, err := f.leases.Inner().Acquire(t.Context(), tenant.Key(), "node-9#1", time.Minute)
+		require.NoError(t, err)
+		reply = ask(messages.Seen{Epoch: 2})
+		require.Equal(t, messages.CodeNotOwner, reply.Error.Code)
+		require.Equal(t, "node-9#1", reply.Error.Owner)
+		require.EqualValues(t, 2, reply.Error.Epoch)
+		require.Equal(t, messages.CodeHistoryLost, ask(messages.Seen{Epoch: 3}).Error.Code)
 	})
 }
 
