@@ -2,9 +2,11 @@ package s3_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -268,6 +270,51 @@ func TestB2_ARenewalBetweenTheLookAndTheTakingWins(t *testing.T) {
 			require.Equal(t, 1, a.sent(anything), "it is renewed in a log again")
 		})
 	}
+}
+
+// The same within one process, where the log's writer is busy with the renewal when it is told to revoke.
+func TestB2_ARenewalInFlightOfTheSameProcessWins(t *testing.T) {
+	t.Parallel()
+	a := nodeOn(t, s3test.Start(t), "a")
+	key := storetest.NewKey()
+	a.acquire(key)
+	a.renew(key, 1)
+	a.clock.Advance(span - 1)
+	arrived, looked, gate := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	a.proxy.Decide(func(r *http.Request) s3test.Fate {
+		if isLogPut(r) {
+			close(arrived)
+			<-gate
+			a.proxy.Decide(nil)
+		}
+		return s3test.Pass
+	})
+	a.proxy.Passed(func(r *http.Request) {
+		if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/renewals/") {
+			close(looked)
+			a.proxy.Passed(nil)
+		}
+	})
+	var lease messages.Lease
+	var group errgroup.Group
+	group.Go(func() (err error) {
+		lease, err = a.Renew(t.Context(), key, "a", 1, span)
+		return err
+	})
+	<-arrived
+	a.clock.Advance(1) // the renewal was sent in time, and what it replaces is over
+	group.Go(func() error {
+		_, err := a.Acquire(t.Context(), key, "a2", span)
+		if messages.CodeOf(err) != messages.CodeHeld {
+			return fmt.Errorf("not held: %w", err)
+		}
+		return nil
+	})
+	<-looked
+	close(gate)
+	require.NoError(t, group.Wait())
+	a.held(key, lease, span-1)
+	a.renew(key, 1)
 }
 
 // Another process that acts for the same owner: the log's writer renews nothing behind its back.

@@ -41,6 +41,7 @@ type Proxy struct {
 	date   time.Time
 	log    []*http.Request
 	late   []func() int
+	passed func(*http.Request)
 }
 
 // NewProxy starts a proxy in front of a server, and ends it with the test.
@@ -86,6 +87,12 @@ func (p *Proxy) serve(forward http.Handler, w http.ResponseWriter, r *http.Reque
 	switch fate {
 	case Pass:
 		forward.ServeHTTP(w, r)
+		p.mu.Lock()
+		passed := p.passed
+		p.mu.Unlock()
+		if passed != nil {
+			passed(r)
+		}
 	case LoseAnswer:
 		forward.ServeHTTP(httptest.NewRecorder(), r)
 		panic(http.ErrAbortHandler) // cuts the connection
@@ -134,6 +141,13 @@ func (p *Proxy) Deliver() []int {
 		codes = append(codes, deliver())
 	}
 	return codes
+}
+
+// Passed sets what is called after each request that was passed on and answered; nil: nothing.
+func (p *Proxy) Passed(passed func(*http.Request)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.passed = passed
 }
 
 // Next lets one request, the next one that matches, meet its fate.
