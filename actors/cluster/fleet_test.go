@@ -110,7 +110,7 @@ func (f *fleet) join(name string, change ...func(*actors.Config, *cluster.Config
 			return n, tx.QueryRowContext(ctx, "SELECT count(*) FROM events").Scan(&n)
 		}},
 	}
-	c := cluster.Config{Conn: f.connect(), HeartbeatEvery: 100 * time.Millisecond, DeadAfter: 3 * time.Second, SettleAfter: 200 * time.Millisecond, RebalanceEvery: time.Second, Log: log}
+	c := cluster.Config{Conn: f.connect(), HeartbeatEvery: 100 * time.Millisecond, DeadAfter: 3 * time.Second, LookupTimeout: 5 * time.Second, SettleAfter: 200 * time.Millisecond, RebalanceEvery: time.Second, Log: log}
 	for _, apply := range change {
 		apply(&n, &c)
 	}
@@ -135,7 +135,7 @@ func (f *fleet) client() *client.Client {
 	f.t.Helper()
 	t, err := client.NewNATS(f.connect(), "")
 	require.NoError(f.t, err)
-	c, err := client.New(t, client.Config{AttemptTimeout: 5 * time.Second})
+	c, err := client.New(t, client.Config{AttemptTimeout: time.Second})
 	require.NoError(f.t, err)
 	f.t.Cleanup(func() { _ = c.Close() })
 	return c

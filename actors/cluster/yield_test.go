@@ -111,7 +111,8 @@ func TestAMemberThatJoinsWaitsForTheOthersToSpeak(t *testing.T) {
 // A last owner that is heard, but takes no requests and cannot reach the stores, does not keep its tenants from the others.
 func TestALastOwnerThatDoesNothingIsNotWaitedForForever(t *testing.T) {
 	f := newFleet(t)
-	b := f.join("b")
+	// A member that misses two of its own heartbeats takes it for an outage, and begins to wait anew.
+	b := f.join("b", func(_ *actors.Config, c *cluster.Config) { c.HeartbeatEvery, c.DeadAfter = time.Second, 3*time.Second })
 	last := messages.NewOwner("last", "1")
 	subjects, err := client.NewSubjects("")
 	require.NoError(t, err)
