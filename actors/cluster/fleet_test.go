@@ -131,11 +131,15 @@ func (f *fleet) join(name string, change ...func(*actors.Config, *cluster.Config
 }
 
 // client returns a client outside the cluster.
-func (f *fleet) client() *client.Client {
+func (f *fleet) client(change ...func(*client.Config)) *client.Client {
 	f.t.Helper()
 	t, err := client.NewNATS(f.connect(), "")
 	require.NoError(f.t, err)
-	c, err := client.New(t, client.Config{AttemptTimeout: time.Second})
+	cfg := client.Config{AttemptTimeout: time.Second}
+	for _, apply := range change {
+		apply(&cfg)
+	}
+	c, err := client.New(t, cfg)
 	require.NoError(f.t, err)
 	f.t.Cleanup(func() { _ = c.Close() })
 	return c
