@@ -125,6 +125,7 @@ func (l *life) kill() {
 		l.process.resume(false)
 	})
 	_ = l.node.Abort() // it closes what it can; a killed process has no last word
+	<-l.node.Done()    // a request under way may take its time; the next process must not find this one's lock
 }
 
 func (l *life) dead() bool {
