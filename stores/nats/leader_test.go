@@ -154,12 +154,12 @@ func (c *contention) end(t *testing.T, store *nats.Leases) {
 
 // The leader of the bucket steps down again and again, and its server is stopped and started, under contention.
 func TestB4_NoEpochTwiceWhenTheLeaderChanges(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	servers, err := natsserver.StartCluster(ctx, t.TempDir(), 3)
 	require.NoError(t, err)
 	defer servers.Shutdown()
-	cfg := nats.Config{URL: servers.URL(), Replicas: 3, SyncAlways: true, KeepEntries: 100_000, Cluster: "changes"}
+	cfg := nats.Config{URL: servers.URL(), Replicas: 3, SyncAlways: true, KeepEntries: 100_000, Cluster: "changes", Timeout: time.Minute}
 	const stream = "KV_changes-leases"
 	store := openLeases(t, cfg)
 	c := contend(t, cfg, 3, 2)
@@ -189,7 +189,7 @@ func TestB4_NoEpochTwiceAndNoStaleReadWhenTheLeaderDiesOrFreezes(t *testing.T) {
 	for _, r := range ready {
 		r()
 	}
-	cfg := nats.Config{URL: p.urls(), Replicas: 3, SyncAlways: true, KeepEntries: 100_000, Cluster: "deaths", Timeout: 30 * time.Second,
+	cfg := nats.Config{URL: p.urls(), Replicas: 3, SyncAlways: true, KeepEntries: 100_000, Cluster: "deaths", Timeout: time.Minute,
 		Options: []natsgo.Option{natsgo.PingInterval(200 * time.Millisecond)}}
 	const stream = "KV_deaths-leases"
 	store := openLeases(t, cfg)

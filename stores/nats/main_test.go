@@ -95,7 +95,7 @@ func (k kind) config(t testing.TB) nats.Config {
 			return '-'
 		}
 		return r
-	}, t.Name()), Replicas: k.replicas, SyncAlways: true}
+	}, t.Name()), Replicas: k.replicas, SyncAlways: true, Timeout: time.Minute}
 	if len(cfg.Cluster) > 32 {
 		cfg.Cluster = cfg.Cluster[len(cfg.Cluster)-32:]
 	}

@@ -2,9 +2,12 @@ package nats_test
 
 import (
 	"path/filepath"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	natsgo "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
@@ -39,6 +42,45 @@ func TestOpen_RefusesAConfigThatCannotWork(t *testing.T) {
 			require.ErrorIs(t, err, messages.ErrInvalidArgument)
 			_, err = nats.OpenObjects(t.Context(), cfg)
 			require.ErrorIs(t, err, messages.ErrInvalidArgument)
+		})
+	}
+}
+
+// The server that answers may learn of a stream later than the one that has created it. Then the stream is there all the
+// same, a moment later.
+func TestOpen_AServerThatLearnsOfTheNewStreamLate(t *testing.T) {
+	for name, open := range map[string]func(cfg nats.Config){
+		"leases":  func(cfg nats.Config) { openLeases(t, cfg) },
+		"objects": func(cfg nats.Config) { openObjects(t, cfg) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := kinds[0].config(t)
+			cfg.Domain = strings.ReplaceAll(cfg.Cluster, "/", "-")
+			nc := dial(t, cfg.URL)
+			var created atomic.Bool
+			var late atomic.Int64
+			// The API of another domain is one that knows what the real one knew before.
+			prefix := "$JS." + cfg.Domain + ".API"
+			sub, err := nc.Subscribe(prefix+".>", func(m *natsgo.Msg) {
+				what := strings.TrimPrefix(m.Subject, prefix)
+				data := []byte(`{"error":{"code":404,"err_code":10059,"description":"stream not found"}}`)
+				if !strings.HasPrefix(what, ".STREAM.INFO.") || !created.Load() || late.Add(1) > 3 {
+					answer, err := nc.Request("$JS.API"+what, m.Data, time.Minute)
+					if err != nil {
+						return
+					}
+					data = answer.Data
+				}
+				if strings.HasPrefix(what, ".STREAM.CREATE.") {
+					created.Store(true)
+				}
+				_ = m.Respond(data)
+			})
+			require.NoError(t, err)
+			require.NoError(t, nc.Flush())
+			open(cfg)
+			require.Greater(t, late.Load(), int64(3))
+			require.NoError(t, sub.Unsubscribe())
 		})
 	}
 }

@@ -127,7 +127,8 @@ func (l *link) ensureStream(ctx context.Context, want jetstream.StreamConfig, ch
 	if err != nil {
 		return err
 	}
-	if have == nil {
+	// A server that answers may learn later than another one that the stream is there now.
+	for p := l.patience(); have == nil; {
 		// Of several that create it at once one does, with these settings; the others find it there.
 		create := &natsgo.Msg{Subject: l.api + ".STREAM.CREATE." + want.Name, Data: body}
 		if err := l.call(ctx, create, func(m *natsgo.Msg) (bool, error) {
@@ -139,9 +140,9 @@ func (l *link) ensureStream(ctx context.Context, want jetstream.StreamConfig, ch
 		if have, err = l.streamInfo(ctx, want.Name, ""); err != nil {
 			return err
 		}
-	}
-	if have == nil {
-		return openError(want.Name, errNoAnswer)
+		if have == nil && p.wait(ctx) != nil {
+			return l.gaveUp(ctx, openError(want.Name, errNoAnswer))
+		}
 	}
 	why := checkStream(want, have.Config)
 	if why == "" {
