@@ -50,7 +50,7 @@ func TestAKilledDrillTakesItsProcessesAlong(t *testing.T) {
 	require.NoError(t, drill.Process.Kill())
 	require.Error(t, drill.Wait())
 	for _, fd := range ends {
-		require.True(t, ended(t, fd, 10*time.Second), "a process outlives its drill")
+		require.True(t, ended(t, fd, time.Minute), "a process outlives its drill")
 	}
 }
 

@@ -74,7 +74,7 @@ func TestServersKeepWhatTheyAcknowledged(t *testing.T) {
 			require.Eventually(t, func() bool {
 				lease, ok, err := leases.Read(t.Context(), key)
 				return err == nil && ok && lease.Owner == "a#1" && lease.Epoch == granted.Epoch
-			}, 20*time.Second, 10*time.Millisecond)
+			}, time.Minute, 10*time.Millisecond)
 			data, ok, err := objects.Get(t.Context(), key.ImageName(1, 1))
 			require.NoError(t, err)
 			require.True(t, ok)
@@ -86,12 +86,12 @@ func TestServersKeepWhatTheyAcknowledged(t *testing.T) {
 				defer cancel()
 				_, _, err := leases.Read(stopped, key)
 				return errors.Is(err, messages.ErrUnavailable)
-			}, 20*time.Second, 10*time.Millisecond)
+			}, time.Minute, 10*time.Millisecond)
 			require.NoError(t, running[0].Resume())
 			require.Eventually(t, func() bool {
 				trail, err := leases.History(t.Context(), key)
 				return err == nil && len(trail) == 1 && trail[0].Op == messages.OpAcquire
-			}, 20*time.Second, 10*time.Millisecond)
+			}, time.Minute, 10*time.Millisecond)
 		})
 	}
 }
@@ -141,7 +141,7 @@ func TestAWireIsCutAlone(t *testing.T) {
 			require.Eventually(t, func() bool {
 				_, ok, err := ours.Read(t.Context(), key)
 				return err == nil && ok
-			}, 20*time.Second, 10*time.Millisecond)
+			}, time.Minute, 10*time.Millisecond)
 		})
 	}
 }

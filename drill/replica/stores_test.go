@@ -60,7 +60,7 @@ func TestAnUploadThatWasSentArrivesThoughItsSenderGaveUp(t *testing.T) {
 		all := lines() // it grows
 		last := all[len(all)-1]
 		return last.Kind == record.PutEnded && last.Created && last.Object == name
-	}, 10*time.Second, time.Millisecond)
+	}, time.Minute, time.Millisecond)
 	data, ok, err := s.Get(t.Context(), name)
 	require.NoError(t, err)
 	require.True(t, ok)

@@ -65,7 +65,7 @@ func TestSettings_OfTheServer(t *testing.T) {
 			require.NoError(t, server.Exec(t.Context(), "", `ALTER SYSTEM SET `+name+` = `+value, `SELECT pg_reload_conf()`))
 			require.Eventually(t, func() bool {
 				return server.Exec(t.Context(), "", fmt.Sprintf(`SELECT 1 / (current_setting('%s') = '%s')::int`, name, value)) == nil
-			}, 30*time.Second, 10*time.Millisecond)
+			}, time.Minute, 10*time.Millisecond)
 		}
 		set("off")
 		refusedFor(t, name, cfg)

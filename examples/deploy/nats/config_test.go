@@ -200,7 +200,7 @@ func (d *deployment) appIsAnswered(t *testing.T) {
 // ask asks until somebody is there: that a node listens takes a moment to reach the other servers.
 func (d *deployment) ask(t *testing.T, nc *natsgo.Conn, subject string) *natsgo.Msg {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for {
 		reply, err := nc.RequestWithContext(ctx, subject, []byte(subject))
@@ -284,7 +284,7 @@ func (d *deployment) route(t *testing.T, who string) error {
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", d.options[0].Routes[0].Host)
 	require.NoError(t, err)
 	defer conn.Close()
-	require.NoError(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
+	require.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)))
 	pair, err := tls.LoadX509KeyPair(filepath.Join(d.secrets, who+".pem"), filepath.Join(d.secrets, who+".key"))
 	require.NoError(t, err)
 	// Who the server is does not matter here: what counts is whom it lets in. The certificate is sent even if the server asks for
@@ -301,7 +301,7 @@ func (d *deployment) raw(t *testing.T, address string) (net.Conn, *bufio.Reader)
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	require.NoError(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
+	require.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)))
 	lines := bufio.NewReaderSize(conn, 1<<16)
 	greeting, err := lines.ReadString('\n')
 	require.NoError(t, err)
