@@ -9,8 +9,9 @@ import (
 	"github.com/leasehold/leasehold/messages"
 )
 
-// maxRounds bounds how often one hedge asks who the owner is, when it is told nobody.
-const maxRounds = 3
+// maxRounds bounds how often one hedge asks who the owner is, when it is told nobody: a member that stands still gets its
+// share of the questions, too.
+const maxRounds = 8
 
 // errOvertaken ends a first attempt whose hedge was answered before it.
 var errOvertaken = errors.New("the hedge was answered first")
