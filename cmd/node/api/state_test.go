@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -42,14 +43,23 @@ func TestSeen_NobodyGoesBackwards(t *testing.T) {
 	require.Equal(t, []string{"2", "1", owner}, state(lost))
 	refused(t, s.post(path+"/events", `{"kind":"b"}`, header(api.SeenHeader, "1/2")), 409, messages.CodeHistoryLost)
 	require.Len(t, into[page](t, from("1/1"), 200).Events, 1, "nothing was done for those who were refused")
-	// This node's epoch is not the newest that the client has heard of.
-	refused(t, from("3/1"), 421, messages.CodeNotOwner)
+	// There never was such an epoch: nobody can wait for it.
+	refused(t, from("3/1"), 409, messages.CodeHistoryLost)
 
 	require.Equal(t, 204, s.post(path+"/handoff", "").status)
 	require.Equal(t, 200, from("2/1").status)
 	require.Equal(t, 204, s.post(path+"/forget", "").status)
 	refused(t, from("3/1"), 409, messages.CodeHistoryLost)
 	require.Empty(t, into[page](t, s.get(path+"/events"), 200).Events)
+
+	// An epoch that there is, and that this node does not know of yet: it says who has it.
+	lease, _, err := sh.leases.Read(t.Context(), messages.Key{Org: "acme", Tenant: tenantOne})
+	require.NoError(t, err)
+	require.NoError(t, sh.leases.Release(t.Context(), lease.Key, owner, lease.Epoch))
+	lease, err = sh.leases.Acquire(t.Context(), lease.Key, "other#1", time.Minute)
+	require.NoError(t, err)
+	e = refused(t, from(fmt.Sprintf("%d/1", lease.Epoch)), 421, messages.CodeNotOwner)
+	require.Equal(t, "other#1", e.Owner)
 }
 
 // H6: a tenant that is open nowhere can be forgotten; one that another node holds cannot be forgotten here.
