@@ -34,7 +34,8 @@ type Config struct {
 	// PartSize is the size of the parts of a multipart upload in bytes, and the largest object that is put
 	// without one; 0: 16 MiB. Servers refuse less than 5 MiB.
 	PartSize int64
-	// MaxRequests is how many requests are in flight at most, leases and objects each for themselves; 0: 64.
+	// MaxRequests is how many requests are in flight at most, leases and objects each for themselves; 0: 64. A renewal
+	// log of this process may have one more: renewals do not wait behind the opens of many tenants.
 	MaxRequests int
 	// RequestTimeout is how long one request may take beside what its bytes need (a second for each
 	// 256 KiB), when the context ends no earlier; 0: 15 s.

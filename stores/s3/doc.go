@@ -82,7 +82,8 @@
 //
 // Requests: a renewal, of any number of the leases of one log, is one PUT, and one more for each 64; its object holds some
 // bytes per lease: 20 KB and more for thousands that are renewed in many groups. An acquire is two GETs and one PUT, a LIST
-// more for a key that was never acquired, and a PUT more where a member has to be revoked. A release or a forget is one PUT
+// more for a key that was never acquired, and a PUT more where a member has to be revoked. A GET of the record is
+// repeated where a log that was replaced since shows no renewal of the lease, which the log may have left out. A release or a forget is one PUT
 // (of about 4 KB), and one more for each 16 entries of the record's trail. A refused acquire, and a read, are two GETs. At
 // 0.005 USD per 1,000 PUTs a process that renews on 8 beats every 3 s costs about 35 USD a month, with 100 leases or with
 // 4,000; every 30 s 3.50 USD. (One lease is renewed on one beat: 4.50 USD.) Each start takes about 10 requests for the checks

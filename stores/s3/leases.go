@@ -19,7 +19,8 @@ type Leases struct {
 	clock   *clock
 	known   sightings
 	looks   looks
-	turns   turns
+	turns   turns[messages.Key]
+	revokes turns[string] // by the name of the log
 	members *memberships
 }
 
@@ -33,8 +34,9 @@ var (
 // server's clock. The errors are those of Open.
 func (b *Bucket) Leases(ctx context.Context, cfg LeaseConfig) (*Leases, error) {
 	l := &Leases{requester: b.requester(), clock: newClock(b.cfg.Now), known: sightings{byKey: map[messages.Key]kept{}},
-		looks: looks{byName: map[string]*look{}}, turns: turns{byKey: map[messages.Key]*turn{}},
-		skew: orDefault(cfg.ClockSkew, defaultClockSkew), wait: orDefault(cfg.AcquireWait, defaultAcquireWait)}
+		looks: looks{byName: map[string]*look{}}, turns: turns[messages.Key]{byKey: map[messages.Key]*turn{}},
+		revokes: turns[string]{byKey: map[string]*turn{}},
+		skew:    orDefault(cfg.ClockSkew, defaultClockSkew), wait: orDefault(cfg.AcquireWait, defaultAcquireWait)}
 	l.members = newMemberships(l)
 	if err := l.begin(ctx); err != nil {
 		return nil, err

@@ -12,8 +12,8 @@ import (
 // pageSize is how many records are read for one look at a page of keys.
 const pageSize = 256
 
-// Leases implements stores.LeaseLister: a LIST for each 256 keys, a GET for each, and one for each renewal log. A limit below 1 is
-// CodeInvalidArgument.
+// Leases implements stores.LeaseLister: a LIST for each 256 keys, a GET for each, and one for each renewal log; three more for
+// each lease that its log may have left out. A limit below 1 is CodeInvalidArgument.
 func (l *Leases) Leases(ctx context.Context, after string, limit int) ([]messages.Lease, error) {
 	return l.records(ctx, after, limit, limit, func(messages.Lease) bool { return true })
 }
@@ -64,7 +64,8 @@ func (l *Leases) records(ctx context.Context, after string, limit, look int, wan
 	return found, nil
 }
 
-// loadAll is load for many keys: each renewal log is read once, after the last record.
+// loadAll is load for many keys: each renewal log is read once, after the last record. What that log may have left out since its
+// record was read is loaded by itself.
 func (l *Leases) loadAll(ctx context.Context, keys []messages.Key) ([]sighting, error) {
 	page, err := inParallel(ctx, keys, l.loadRecord)
 	if err != nil {
@@ -88,6 +89,19 @@ func (l *Leases) loadAll(ctx context.Context, keys []messages.Key) ([]sighting, 
 		if s.renewable() {
 			page[i] = l.completeWith(keys[i], s, views[s.rec.last().Log])
 		}
+	}
+	var again []int
+	for i, s := range page {
+		if s.renewable() && s.leftOut() {
+			again = append(again, i)
+		}
+	}
+	looked, err := inParallel(ctx, again, func(ctx context.Context, i int) (sighting, error) { return l.load(ctx, keys[i]) })
+	if err != nil {
+		return nil, err
+	}
+	for i, at := range again {
+		page[at] = looked[i]
 	}
 	return page, nil
 }

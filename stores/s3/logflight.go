@@ -35,8 +35,8 @@ func untilAllGaveUp(bucket context.Context, asks []*ask) (ctx context.Context, s
 }
 
 // look reads the newest version, and learns from it what became of replacements whose answers were lost, and who was revoked.
-func (w *logWriter) look(ctx context.Context) error {
-	v, err := w.leases.loadLog(ctx, w.logName)
+func (w *logWriter) look(ctx context.Context, via requester) error {
+	v, err := w.leases.loadLogVia(ctx, via, w.logName)
 	if messages.CodeOf(err) == messages.CodeCorrupt || err == nil && v.log == nil && w.log != nil {
 		// Whatever it was, it can be relied on no more. The records can.
 		w.mu.Lock()
@@ -53,9 +53,9 @@ func (w *logWriter) look(ctx context.Context) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var still []*flight
+	var still []flight
 	for _, f := range w.unresolved {
-		if version, ok := v.log.wrote(f.log.made().Nonce); ok {
+		if version, ok := v.log.wrote(f.nonce); ok {
 			w.sent[version] = f.sent
 		} else if f.cond == v.etag {
 			still = append(still, f)
@@ -97,14 +97,13 @@ func (w *logWriter) took(log *renewalLog, etag string) {
 
 // replace sends the next version until it is known what became of it. It returns false if it had no effect; the error says
 // that this, or who came first, is not known.
-func (w *logWriter) replace(ctx context.Context, next *renewalLog) (bool, error) {
+func (w *logWriter) replace(ctx context.Context, via requester, next *renewalLog) (bool, error) {
 	l := w.leases
-	if err := l.makeLogRoom(ctx, next); err != nil {
+	if err := via.makeLogRoom(ctx, next); err != nil {
 		return false, err
 	}
-	f := &flight{log: next, cond: w.etag}
-	etag, sent, out, err := l.putLog(ctx, next, w.etag)
-	f.sent = sent
+	etag, sent, out, err := via.putLog(ctx, next, w.etag)
+	f := flight{nonce: next.made().Nonce, cond: w.etag, sent: sent}
 	switch out {
 	case done:
 		w.mu.Lock()
@@ -123,11 +122,11 @@ func (w *logWriter) replace(ctx context.Context, next *renewalLog) (bool, error)
 	w.unsure = true
 	w.unresolved = append(w.unresolved, f)
 	unknown := l.failure(ctx, err, "", "the renewals may or may not have been written")
-	if w.look(ctx) != nil {
+	if w.look(ctx, via) != nil {
 		w.unsure = true
 		return false, unknown
 	}
-	if _, ok := w.log.wrote(next.made().Nonce); ok {
+	if _, ok := w.log.wrote(f.nonce); ok {
 		return true, nil
 	}
 	if w.etag == f.cond && !w.ended() {
@@ -162,15 +161,15 @@ func (w *logWriter) land() {
 
 // putLog sends a version of a log that replaces another ("": that is the first) until it has an answer that says
 // something: done, precondition or refused; anything else is unclear. All tries are the same bytes with the same condition.
-func (l *Leases) putLog(ctx context.Context, next *renewalLog, cond string) (etag string, sent time.Time, out outcome, err error) {
+func (r requester) putLog(ctx context.Context, next *renewalLog, cond string) (etag string, sent time.Time, out outcome, err error) {
 	data, err := next.encode()
 	if err != nil {
 		return "", sent, refused, err
 	}
 	sum := sha256.Sum256(data)
-	in := &awss3.PutObjectInput{Bucket: &l.cfg.Bucket, Key: l.name(kindRenewals, next.Name), ContentType: aws.String("application/json"),
+	in := &awss3.PutObjectInput{Bucket: &r.cfg.Bucket, Key: r.name(kindRenewals, next.Name), ContentType: aws.String("application/json"),
 		ChecksumSHA256:       aws.String(base64.StdEncoding.EncodeToString(sum[:])),
-		ServerSideEncryption: types.ServerSideEncryption(l.cfg.SSE), SSEKMSKeyId: optional(l.cfg.KMSKeyID)}
+		ServerSideEncryption: types.ServerSideEncryption(r.cfg.SSE), SSEKMSKeyId: optional(r.cfg.KMSKeyID)}
 	if cond == "" {
 		in.IfNoneMatch = aws.String("*")
 	} else {
@@ -179,12 +178,12 @@ func (l *Leases) putLog(ctx context.Context, next *renewalLog, cond string) (eta
 	out = refused
 	for n := 0; ; n++ {
 		var answer *awss3.PutObjectOutput
-		err = l.once(ctx, int64(len(data)), func(ctx context.Context) (err error) {
+		err = r.once(ctx, int64(len(data)), func(ctx context.Context) (err error) {
 			if sent.IsZero() {
-				sent = l.cfg.Now()
+				sent = r.cfg.Now()
 			}
 			in.Body = bytes.NewReader(data)
-			answer, err = l.client.PutObject(ctx, in)
+			answer, err = r.client.PutObject(ctx, in)
 			return err
 		})
 		switch o := outcomeOf(err); o {
@@ -201,7 +200,7 @@ func (l *Leases) putLog(ctx context.Context, next *renewalLog, cond string) (eta
 		default:
 			return "", sent, out, err
 		}
-		if ctx.Err() != nil || l.ctx.Err() != nil || !l.again(ctx, n) {
+		if ctx.Err() != nil || r.ctx.Err() != nil || !r.again(ctx, n) {
 			if sent.IsZero() {
 				return "", sent, refused, err // nothing left this process
 			}

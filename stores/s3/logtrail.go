@@ -19,12 +19,12 @@ const (
 
 // makeLogRoom takes the oldest replacements out of a version that is about to be written, if its trail is too long, and
 // copies them to an overflow object first. The name of that follows from them, so whoever does it writes the same object.
-func (l *Leases) makeLogRoom(ctx context.Context, next *renewalLog) error {
+func (r requester) makeLogRoom(ctx context.Context, next *renewalLog) error {
 	if len(next.Trail) <= logRoom {
 		return nil
 	}
 	over := next.Trail[:logOverflow]
-	if err := l.keep(ctx, kindLogTrail, chunkName(next.Name, over[0].Version, over[logOverflow-1].Version), over); err != nil {
+	if err := r.keep(ctx, kindLogTrail, chunkName(next.Name, over[0].Version, over[logOverflow-1].Version), over); err != nil {
 		return err
 	}
 	next.Trail = next.Trail[logOverflow:]

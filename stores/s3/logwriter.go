@@ -11,13 +11,15 @@ import (
 	"github.com/leasehold/leasehold/messages"
 )
 
-// keepOver is how long a log shows the renewals of a lease that is over, if nobody takes it.
+// keepOver is how long a log shows the renewals of a lease that is over, if nobody takes it. After that the lease reads with
+// the end that its record has, which is older.
 const keepOver = time.Minute
 
 // logWriter keeps one renewal log of this process. What is asked of it while a replacement is in flight waits for the
 // next one: there is never more than one in flight.
 type logWriter struct {
 	leases  *Leases
+	lane    requester // its own, of one request
 	logName string
 
 	mu      sync.Mutex
@@ -35,15 +37,15 @@ type logWriter struct {
 	// What follows belongs to run.
 	log        *renewalLog // the newest known version; nil: none was written
 	etag       string
-	unsure     bool      // another may be newer
-	unresolved []*flight // replacements whose answers were lost
+	unsure     bool     // another may be newer
+	unresolved []flight // replacements whose answers were lost
 }
 
 // flight is a replacement that was sent.
 type flight struct {
-	log  *renewalLog
-	cond string // the version that it replaces
-	sent time.Time
+	nonce string
+	cond  string // the version that it replaces
+	sent  time.Time
 }
 
 // ask is a renewal, or with revoke the revocation, of one member.
@@ -135,7 +137,9 @@ func (w *logWriter) ask(asks ...*ask) {
 	w.running = true
 	w.mu.Unlock()
 	if start && !w.leases.background(w.run) {
-		w.answer(w.take(), askAnswer{err: w.leases.failure(w.leases.ctx, errors.New("closed"), "", "not sent")})
+		for asks := w.take(); len(asks) > 0; asks = w.take() {
+			w.answer(asks, askAnswer{err: w.leases.failure(w.leases.ctx, errors.New("closed"), "", "not sent")})
+		}
 	}
 }
 
@@ -165,9 +169,10 @@ func (w *logWriter) answer(asks []*ask, with askAnswer) {
 func (w *logWriter) do(asks []*ask) {
 	ctx, stop := untilAllGaveUp(w.leases.ctx, asks)
 	defer stop()
+	via := w.via(asks)
 	for range maxRounds {
 		if w.unsure {
-			if err := w.look(ctx); err != nil {
+			if err := w.look(ctx, via); err != nil {
 				w.answer(asks, askAnswer{err: err})
 				return
 			}
@@ -181,7 +186,7 @@ func (w *logWriter) do(asks []*ask) {
 			w.land()
 			return
 		}
-		took, err := w.replace(ctx, next)
+		took, err := w.replace(ctx, via, next)
 		if took {
 			w.grant(asks)
 		}
@@ -195,6 +200,17 @@ func (w *logWriter) do(asks []*ask) {
 		}
 	}
 	w.answer(asks, askAnswer{err: &messages.Error{Code: messages.CodeUnavailable, Message: "others were faster a hundred times"}})
+}
+
+// via returns the lane, with no more patience than the shortest lease has that is to be renewed.
+func (w *logWriter) via(asks []*ask) requester {
+	least := messages.MaxTTL
+	for _, a := range asks {
+		if a.of != nil {
+			least = min(least, a.of.ttl)
+		}
+	}
+	return w.lane.inTimeFor(least)
 }
 
 // fill puts into a version what is asked, answers what cannot be, and returns the rest, which is in flight from now on. It

@@ -15,11 +15,20 @@ const (
 
 // logView is one version of a renewal log, as an answer showed it. A nil log: there is none.
 type logView struct {
-	log      *renewalLog
+	log *renewalLog
+	// known: it was seen closed before, and not looked at again.
+	known    bool
 	etag     string
 	received time.Time
 	age      time.Duration
 	aged     bool
+}
+
+func (v logView) version() uint64 {
+	if v.log == nil {
+		return 0
+	}
+	return v.log.Version
 }
 
 // looks remembers when which version of which renewal log was shown: whatever stands in a version was sent before any
@@ -84,6 +93,21 @@ func (l *looks) seen(name string, version uint64) (time.Time, bool) {
 	return time.Time{}, false
 }
 
+// gone forgets a log that somebody deleted: if it comes back, its versions begin anew.
+func (l *looks) gone(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.byName, name)
+}
+
+// since says whether a log was seen, or written, in a later version than a view shows.
+func (l *looks) since(name string, v logView) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	k := l.byName[name]
+	return k != nil && k.marks[len(k.marks)-1].version > v.version()
+}
+
 // closed returns the last version of a log that is known to be closed.
 func (l *looks) closed(name string) (*renewalLog, bool) {
 	l.mu.Lock()
@@ -97,14 +121,19 @@ func (l *looks) closed(name string) (*renewalLog, bool) {
 // loadLog reads the newest version of a renewal log; its log is nil if there is none. Of a log that was seen closed the
 // version is known.
 func (l *Leases) loadLog(ctx context.Context, name string) (logView, error) {
+	return l.loadLogVia(ctx, l.requester, name)
+}
+
+func (l *Leases) loadLogVia(ctx context.Context, via requester, name string) (logView, error) {
 	if log, ok := l.looks.closed(name); ok {
-		return logView{log: log, received: l.cfg.Now()}, nil
+		return logView{log: log, known: true, received: l.cfg.Now()}, nil
 	}
-	data, out, err := l.fetch(ctx, l.name(kindRenewals, name))
+	data, out, err := via.fetch(ctx, l.name(kindRenewals, name))
 	v := logView{received: l.cfg.Now()}
 	switch outcomeOf(err) {
 	case done:
 	case absent:
+		l.looks.gone(name)
 		return v, nil
 	default:
 		return v, l.failure(ctx, err, "", "the renewal log cannot be read")

@@ -75,7 +75,9 @@ func (s *memberships) reserve() (w *logWriter, member int, since uint64) {
 		}
 	}
 	s.begun++
-	w = &logWriter{leases: s.leases, logName: fmt.Sprintf("%s-%04d", s.instance, s.begun), members: map[int]*membership{}, sent: map[uint64]time.Time{}}
+	w = &logWriter{leases: s.leases, lane: s.leases.requester, logName: fmt.Sprintf("%s-%04d", s.instance, s.begun),
+		members: map[int]*membership{}, sent: map[uint64]time.Time{}}
+	w.lane.room = make(chan struct{}, 1)
 	s.writers = append(s.writers, w)
 	member, since, _ = w.reserve()
 	return w, member, since
@@ -112,6 +114,9 @@ func (s *memberships) join(key messages.Key, e entry, w *logWriter, sent time.Ti
 		m = &membership{in: w, member: e.Member, key: key, owner: e.Owner, epoch: e.Epoch, floor: e.Floor, ttl: time.Duration(e.TTLMS) * time.Millisecond,
 			nonce: e.Nonce, seq: e.Seq, sent: sent, endMS: e.EndMS}
 	}
+	if m != nil {
+		w.add(m) // first: whoever finds it may renew it, and the writer must know what it renews
+	}
 	s.mu.Lock()
 	old := s.byKey[key]
 	if m == nil {
@@ -122,9 +127,6 @@ func (s *memberships) join(key messages.Key, e entry, w *logWriter, sent time.Ti
 	s.mu.Unlock()
 	if old != nil {
 		old.in.drop(old)
-	}
-	if m != nil {
-		w.add(m)
 	}
 }
 
@@ -167,11 +169,12 @@ func (s *memberships) forget(gone []*membership) {
 	}
 }
 
-// turns lets the writes of one key's record follow one another in this process: between two of them it is known which
-// member the record names.
-type turns struct {
+// turns lets this process do one thing at a time to each of many objects. The writes of one key's record take turns:
+// between two of them it is known which member the record names. So do its revocations in one log of another process: the
+// first may make the others needless. A key's turn is taken before a log's.
+type turns[K comparable] struct {
 	mu    sync.Mutex
-	byKey map[messages.Key]*turn
+	byKey map[K]*turn
 }
 
 type turn struct {
@@ -180,7 +183,7 @@ type turn struct {
 }
 
 // take waits for the turn of a key. The caller gives it back with the function returned.
-func (t *turns) take(ctx context.Context, key messages.Key) (done func(), err error) {
+func (t *turns[K]) take(ctx context.Context, key K) (done func(), err error) {
 	t.mu.Lock()
 	k := t.byKey[key]
 	if k == nil {

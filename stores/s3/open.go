@@ -112,7 +112,7 @@ func (b *Bucket) Objects() *Objects {
 }
 
 func (b *Bucket) requester() requester {
-	return requester{Bucket: b, room: make(chan struct{}, b.cfg.MaxRequests)}
+	return requester{Bucket: b, room: make(chan struct{}, b.cfg.MaxRequests), patience: b.cfg.RequestTimeout}
 }
 
 // name returns the bucket's key of something below its prefix.

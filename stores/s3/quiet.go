@@ -3,21 +3,42 @@ package s3
 import (
 	"context"
 	"crypto/rand"
+	"time"
 
 	"github.com/leasehold/leasehold/messages"
 )
 
-// complete adds to a version of a record, which was read before, what stands in the renewal log that it names.
+// complete adds to a version of a record, which was read before, what stands in the renewal log that it names. Where the log
+// may have left the member out, because the record has gone on, that is looked at again.
 func (l *Leases) complete(ctx context.Context, key messages.Key, s sighting) (sighting, error) {
-	if !s.renewable() {
-		return s, nil
+	for range maxRounds {
+		if !s.renewable() {
+			return s, nil
+		}
+		v, err := l.loadLog(ctx, s.rec.last().Log)
+		if err != nil {
+			return s, err
+		}
+		s = l.completeWith(key, s, v)
+		if !s.leftOut() {
+			return s, nil
+		}
+		again, err := l.loadRecord(ctx, key)
+		if err != nil {
+			return s, err
+		}
+		if again.etag == s.etag {
+			return s, nil // it was the newest when the log was read
+		}
+		s = again
 	}
-	e := s.rec.last()
-	v, err := l.loadLog(ctx, e.Log)
-	if err != nil {
-		return s, err
-	}
-	return l.completeWith(key, s, v), nil
+	return s, &messages.Error{Code: messages.CodeUnavailable, Key: key.String(), Message: "others were faster a hundred times"}
+}
+
+// leftOut says whether the log may have shown a renewal of the member before, and left it out since. A log that was known to
+// be closed before the record was read has not: then the record would have gone on before.
+func (s sighting) leftOut() bool {
+	return s.renewal.In == 0 && !s.renewal.log.known && s.renewal.log.version() > s.rec.last().Since
 }
 
 // renewable says whether a renewal of the lease may stand in a renewal log.
@@ -62,7 +83,7 @@ func (l *Leases) quiet(ctx context.Context, s sighting, m *membership) (bool, er
 	}
 	w := l.members.own(e.Log)
 	if w == nil {
-		return l.revoke(ctx, e, s.renewal)
+		return l.revoke(ctx, e, s.renewal.log)
 	}
 	a := &ask{ctx: ctx, revoke: &revocation{member: e.Member, in: s.renewal.In}, answer: make(chan askAnswer, 1)}
 	w.ask(a)
@@ -73,12 +94,20 @@ func (l *Leases) quiet(ctx context.Context, s sighting, m *membership) (bool, er
 // revoke replaces another process's log by one in which a member is revoked. All other members that are over are revoked with
 // it; if none is left, the log is closed: its process is most likely dead, and the next of its leases is taken without
 // a replacement. It returns false if the log has changed, or may have.
-func (l *Leases) revoke(ctx context.Context, e entry, r renewal) (bool, error) {
+func (l *Leases) revoke(ctx context.Context, e entry, v logView) (bool, error) {
+	leave, err := l.revokes.take(ctx, e.Log)
+	if err != nil {
+		return false, l.failure(ctx, err, "", "another revocation is under way")
+	}
+	defer leave()
+	if l.looks.since(e.Log, v) {
+		return false, nil
+	}
 	now := l.cfg.Now()
-	next := r.log.log.next(e.Log, l.clock.read(now).UnixMilli(), rand.Text())
+	next := v.log.next(e.Log, l.clock.read(now).UnixMilli(), rand.Text())
 	over, all := membersOf(e.Member), true
 	for _, g := range next.Standing {
-		if l.proofOf(e.Log, r.log, g).left(now, l.skew) <= 0 {
+		if l.proofOf(e.Log, v, g).left(now, l.skew) <= 0 {
 			over = over.union(g.Members)
 		} else {
 			all = false
@@ -89,16 +118,20 @@ func (l *Leases) revoke(ctx context.Context, e entry, r renewal) (bool, error) {
 	} else {
 		next.revoke(over)
 	}
-	if err := l.makeLogRoom(ctx, next); err != nil {
+	via := l.inTimeFor(time.Duration(e.TTLMS) * time.Millisecond)
+	if err := via.makeLogRoom(ctx, next); err != nil {
 		return false, err
 	}
-	etag, _, out, err := l.putLog(ctx, next, r.log.etag)
+	etag, _, out, err := via.putLog(ctx, next, v.etag)
 	switch out {
 	case done:
 		l.looks.note(e.Log, logView{log: next, etag: etag, received: l.cfg.Now()})
 		return true, nil
 	case precondition:
 		return false, nil
+	}
+	if now, lookErr := l.loadLog(ctx, e.Log); lookErr == nil && now.version() > v.version() {
+		return false, nil // by this revocation or by another: whoever looks anew sees which
 	}
 	return false, l.failure(ctx, err, "", "the renewal log may or may not have been written")
 }

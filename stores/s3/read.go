@@ -52,7 +52,7 @@ func (r requester) fetch(ctx context.Context, name *string) (data []byte, out *a
 	err = r.repeat(ctx, 1<<40, func(ctx context.Context) (err error) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		watch := time.AfterFunc(r.cfg.RequestTimeout, cancel)
+		watch := time.AfterFunc(r.patience, cancel)
 		defer watch.Stop()
 		out, err = r.client.GetObject(ctx, &awss3.GetObjectInput{Bucket: &r.cfg.Bucket, Key: name})
 		if err != nil {
@@ -65,7 +65,7 @@ func (r requester) fetch(ctx context.Context, name *string) (data []byte, out *a
 		}
 		data = make([]byte, size)
 		for at := 0; at < len(data); {
-			watch.Reset(r.cfg.RequestTimeout)
+			watch.Reset(r.patience)
 			n, err := io.ReadFull(out.Body, data[at:min(at+1<<20, len(data))])
 			if err != nil {
 				return err

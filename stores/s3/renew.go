@@ -10,6 +10,9 @@ import (
 	"github.com/leasehold/leasehold/stores"
 )
 
+// longestOfMany is how long one renewal of many may take by its record. It ends before the callers of all of them give up.
+const longestOfMany = 3 * time.Second
+
 // Renew implements stores.LeaseStore: one request, which many callers may share, if this Leases wrote the record last. A
 // renewal with a shorter ttl does not move the end back.
 func (l *Leases) Renew(ctx context.Context, key messages.Key, owner string, epoch uint64, ttl time.Duration) (messages.Lease, error) {
@@ -21,7 +24,8 @@ func (l *Leases) Renew(ctx context.Context, key messages.Key, owner string, epoc
 }
 
 // RenewMany implements stores.BatchRenewer: one request for each renewal log that the leases are members of, and one or
-// more for each lease that is in none (see the package comment).
+// more for each lease that is in none (see the package comment). One of the latter that takes longer than a quarter of its ttl
+// is CodeUnavailable, and the others are answered.
 func (l *Leases) RenewMany(ctx context.Context, renewals []stores.Renewal) ([]stores.RenewalResult, error) {
 	if err := l.begin(ctx); err != nil {
 		return nil, err
@@ -45,6 +49,24 @@ func (l *Leases) RenewMany(ctx context.Context, renewals []stores.Renewal) ([]st
 	for w, asks := range byLog {
 		w.ask(asks...)
 	}
+	var group errgroup.Group
+	group.SetLimit(l.cfg.MaxRequests)
+	goByRecord := func(i int) {
+		group.Go(func() error {
+			ctx := ctx
+			if len(renewals) > 1 {
+				// All are answered together: a record that cannot be written must not hold up the others.
+				limited, cancel := context.WithTimeout(ctx, min(renewals[i].TTL/4, longestOfMany))
+				defer cancel()
+				ctx = limited
+			}
+			results[i].Lease, results[i].Err = l.renewByRecord(ctx, renewals[i])
+			return nil
+		})
+	}
+	for _, i := range byRecord {
+		goByRecord(i)
+	}
 	for i, a := range asked {
 		if a == nil {
 			continue
@@ -52,20 +74,12 @@ func (l *Leases) RenewMany(ctx context.Context, renewals []stores.Renewal) ([]st
 		got, err := a.wait(l)
 		switch {
 		case err == nil && got.byRecord:
-			byRecord = append(byRecord, i)
+			goByRecord(i)
 		case err == nil:
 			results[i].Lease = got.lease
 		default:
 			results[i].Err = err
 		}
-	}
-	var group errgroup.Group
-	group.SetLimit(l.cfg.MaxRequests)
-	for _, i := range byRecord {
-		group.Go(func() error {
-			results[i].Lease, results[i].Err = l.renewByRecord(ctx, renewals[i])
-			return nil
-		})
 	}
 	return results, group.Wait()
 }

@@ -38,6 +38,21 @@ func TestS10_ALostAnswerOfARenewalLogIsSettled(t *testing.T) {
 	}
 }
 
+// The same for a contender that revokes.
+func TestS10_ALostAnswerOfARevocationIsSettled(t *testing.T) {
+	t.Parallel()
+	server := s3test.Start(t)
+	for _, fate := range []s3test.Fate{s3test.LoseAnswer, s3test.LoseAsked, s3test.Refuse} {
+		a, b := nodeOn(t, server, "a"), nodeOn(t, server, "b")
+		key := storetest.NewKey()
+		a.acquire(key)
+		b.held(key, a.renew(key, 1), span)
+		b.clock.Advance(span)
+		b.proxy.Next(fate, isLogPut)
+		require.Equal(t, uint64(2), b.acquire(key).Epoch)
+	}
+}
+
 // What is sent and never answered may come late, or never. Nobody is told that it was granted.
 func TestS10_ARenewalThatComesLate(t *testing.T) {
 	late := func(n node) {
@@ -161,6 +176,24 @@ func TestALogThatIsGoneOrDamaged(t *testing.T) {
 			require.Equal(t, 1, a.sent(anything), "in another log")
 		})
 	}
+}
+
+// A log that vanished after a contender had seen it: the lease is taken all the same.
+func TestTheLeaseOfADeadNodeWhoseLogIsGone(t *testing.T) {
+	t.Parallel()
+	server := s3test.Start(t)
+	a, b := nodeOn(t, server, "a"), nodeOn(t, server, "b")
+	key := storetest.NewKey()
+	a.acquire(key)
+	a.renew(key, 1)
+	b.held(key, a.renew(key, 1), span)
+	logs, err := filepath.Glob(server.Path("renewals/*"))
+	require.NoError(t, err)
+	require.Len(t, logs, 1)
+	require.NoError(t, os.Remove(logs[0]))
+	b.clock.Advance(span)
+	require.Equal(t, uint64(2), b.acquire(key).Epoch)
+	a.lost(key, 1, "b")
 }
 
 // A server that answers nothing holds a renewal up for as long as its caller waits, and no longer.

@@ -11,12 +11,24 @@ import (
 type requester struct {
 	*Bucket
 	room chan struct{}
+	// patience is how long one request may take beside what its bytes need.
+	patience time.Duration
 }
 
 const (
 	firstPause = 50 * time.Millisecond
 	maxPause   = 2 * time.Second
+
+	leastPatience = 250 * time.Millisecond
+	mostPatience  = 2 * time.Second
 )
+
+// inTimeFor gives a request up so soon that what has to be written within a ttl can be tried more than once: an answer that
+// never comes must not cost the lease, least of all where many stand in one object.
+func (r requester) inTimeFor(ttl time.Duration) requester {
+	r.patience = min(r.patience, max(ttl/6, leastPatience), mostPatience)
+	return r
+}
 
 // once sends one request of a size in bytes. Its context ends with the caller's, with the bucket, and
 // when the request has taken too long.
@@ -33,7 +45,7 @@ func (r requester) once(ctx context.Context, size int64, send func(context.Conte
 }
 
 func (r requester) within(ctx context.Context, size int64) (context.Context, context.CancelFunc) {
-	limit := r.cfg.RequestTimeout + time.Duration(size/bytesPerSecond)*time.Second
+	limit := r.patience + time.Duration(size/bytesPerSecond)*time.Second
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	stop := context.AfterFunc(r.ctx, cancel)
 	return ctx, func() { stop(); cancel() }

@@ -3,6 +3,7 @@ package s3_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -140,6 +141,37 @@ func TestTheAgeOfARecordProvesItsEnd(t *testing.T) {
 	proxy.SetDate(said.Add(ttl + 2*time.Second))
 	_, err = doubter.Acquire(t.Context(), key1, "b", ttl)
 	require.ErrorIs(t, err, messages.ErrHeld)
+	next, err := contender.Acquire(t.Context(), key1, "b", ttl)
+	require.NoError(t, err)
+	require.Equal(t, uint64(2), next.Epoch)
+}
+
+// The age of a log proves the end of what stands in it, as that of a record does.
+func TestTheAgeOfALogProvesTheEndOfItsRenewals(t *testing.T) {
+	t.Parallel()
+	server := s3test.Start(t)
+	proxy := s3test.NewProxy(t, server)
+	holder, _ := manual(t, server, s3.LeaseConfig{})
+	contender, _ := manualAt(t, proxy.Endpoint, s3.LeaseConfig{})
+	const ttl = 20 * time.Second
+	_, err := holder.Acquire(t.Context(), key1, "a", ttl)
+	require.NoError(t, err)
+	_, err = holder.Renew(t.Context(), key1, "a", 1, ttl)
+	require.NoError(t, err)
+	old, written := time.Now().Add(-time.Hour), time.Now().Add(-ttl).Truncate(time.Second).Add(time.Second-1)
+	require.NoError(t, os.Chtimes(server.Path("leases/"+key1.String()), old, old))
+	logs, err := filepath.Glob(server.Path("renewals/*"))
+	require.NoError(t, err)
+	require.Len(t, logs, 1)
+	require.NoError(t, os.Chtimes(logs[0], written, written))
+	said := written.Truncate(time.Second)
+	for _, short := range []time.Duration{2 * ttl, ttl, 3 * time.Second, time.Second} {
+		proxy.SetDate(said.Add(ttl + 2*time.Second - short))
+		_, err = contender.Acquire(t.Context(), key1, "b", ttl)
+		require.ErrorIs(t, err, messages.ErrHeld)
+		require.Equal(t, min(ttl, short), messages.AsError(err).RetryAfter)
+	}
+	proxy.SetDate(said.Add(ttl + 2*time.Second))
 	next, err := contender.Acquire(t.Context(), key1, "b", ttl)
 	require.NoError(t, err)
 	require.Equal(t, uint64(2), next.Epoch)

@@ -40,20 +40,20 @@ func (l *Leases) makeRoom(ctx context.Context, key messages.Key, trail []entry) 
 }
 
 // keep writes an overflow object, unless it is there already: then it is the same.
-func (l *Leases) keep(ctx context.Context, kind, name string, over any) error {
+func (r requester) keep(ctx context.Context, kind, name string, over any) error {
 	data, err := json.Marshal(over)
 	if err != nil {
 		return err
 	}
-	err = l.repeat(ctx, int64(len(data)), func(ctx context.Context) error {
-		_, err := l.client.PutObject(ctx, &awss3.PutObjectInput{
-			Bucket: &l.cfg.Bucket, Key: l.name(kind, name), Body: bytes.NewReader(data), IfNoneMatch: aws.String("*"),
-			ServerSideEncryption: types.ServerSideEncryption(l.cfg.SSE), SSEKMSKeyId: optional(l.cfg.KMSKeyID),
+	err = r.repeat(ctx, int64(len(data)), func(ctx context.Context) error {
+		_, err := r.client.PutObject(ctx, &awss3.PutObjectInput{
+			Bucket: &r.cfg.Bucket, Key: r.name(kind, name), Body: bytes.NewReader(data), IfNoneMatch: aws.String("*"),
+			ServerSideEncryption: types.ServerSideEncryption(r.cfg.SSE), SSEKMSKeyId: optional(r.cfg.KMSKeyID),
 		})
 		return err
 	})
 	if out := outcomeOf(err); out != done && out != precondition {
-		return l.failure(ctx, err, "", "the audit trail cannot be written")
+		return r.failure(ctx, err, "", "the audit trail cannot be written")
 	}
 	return nil
 }

@@ -229,7 +229,7 @@ func (l *Leases) settle(ctx context.Context, key messages.Key, old sighting, nex
 }
 
 // load reads the newest version of a record, and then the renewal log that it names; its rec is nil if there is none. Read
-// in this order, the two show a state that there was at some instant in between.
+// in this order, and as complete does it, the two show a state that there was at some instant in between.
 func (l *Leases) load(ctx context.Context, key messages.Key) (sighting, error) {
 	s, err := l.loadRecord(ctx, key)
 	if err != nil {

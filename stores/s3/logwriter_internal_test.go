@@ -1,0 +1,28 @@
+package s3
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/leasehold/leasehold/messages"
+)
+
+// Whoever asks while the bucket is closed is answered, however many there are.
+func TestALogWriterAnswersAllOnAClosedBucket(t *testing.T) {
+	b := &Bucket{}
+	b.ctx, b.cancel = context.WithCancel(t.Context())
+	w := &logWriter{leases: &Leases{requester: requester{Bucket: b}}}
+	b.cancel()
+	for range 3 {
+		a := &ask{ctx: t.Context(), answer: make(chan askAnswer, 1)}
+		w.ask(a)
+		select {
+		case got := <-a.answer:
+			require.ErrorIs(t, got.err, messages.ErrClosed)
+		default:
+			t.Fatal("not answered")
+		}
+	}
+}
