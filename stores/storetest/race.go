@@ -31,7 +31,7 @@ type RaceConfig struct {
 	Store stores.LeaseStore
 	// Processes is the number of contenders; 0: six.
 	Processes int
-	// TTL of the leases; 0: 1 s. All contenders must get their answer within it.
+	// TTL of the leases; 0: 5 s. All contenders must get their answer within it.
 	TTL time.Duration
 }
 
@@ -103,9 +103,9 @@ func Race(t *testing.T, cfg RaceConfig) {
 		cfg.Processes = 6
 	}
 	if cfg.TTL == 0 {
-		cfg.TTL = time.Second
+		cfg.TTL = 5 * time.Second
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	contenders := make([]*contender, cfg.Processes)
 	for i := range contenders {
@@ -190,7 +190,7 @@ func (c *contender) answer() (v verdict, err error) {
 
 func startContender(t *testing.T, target string) *contender {
 	// Not t.Context: it ends before the cleanup, in which a contender closes its store and ends by itself.
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^$")
 	// A race-enabled binary sleeps for a second when it exits, unless told otherwise.
 	cmd.Env = append(os.Environ(), contenderEnv+"="+target, "GORACE=atexit_sleep_ms=0 "+os.Getenv("GORACE"))

@@ -131,7 +131,7 @@ func (s Subject) testConformance(t *testing.T) {
 func (s Subject) testRace(t *testing.T) {
 	server, name := s.Database(t)
 	store := s.open(t, server.DSN("", name), Options{Migrate: true})
-	storetest.Race(t, storetest.RaceConfig{Target: server.DSN(s.Node(t, server, name), name), Store: store, TTL: 2 * time.Second})
+	storetest.Race(t, storetest.RaceConfig{Target: server.DSN(s.Node(t, server, name), name), Store: store, TTL: 5 * time.Second})
 }
 
 // Several stores take turns at one key: every grant has an epoch of its own, and none is missing.
