@@ -46,8 +46,8 @@
 // who the owner is, and the request is sent there a second time, while the first one is still waited for. The first success
 // is the answer, and the other attempt is ended. These rules hold:
 //
-//   - Only what is Repeatable is sent a second time, and not a snapshot. A question whom to ask carries nothing out, and is
-//     hedged whatever it is asked for.
+//   - Only what is Repeatable is sent a second time, and neither a snapshot nor a request of more than 64 KiB. A question
+//     whom to ask carries nothing out, and is hedged whatever it is asked for.
 //   - One request has one hedge at a time, within the deadline of the attempt.
 //   - A refusal on the second way is no answer, nor is a success that comes from an older state than the caller has seen. A
 //     refusal on the first way is not the answer while the second one is under way.

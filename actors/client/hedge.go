@@ -58,9 +58,21 @@ func (r *run) newHedge(ctx context.Context, deadline time.Time, overtake context
 	return h
 }
 
+// maxHedged is the size in bytes up to which a request is worth a second copy on the way: a larger one takes its time.
+const maxHedged = 64 << 10
+
 // hedgeable reports whether the request may be sent to an owner a second time while the first one may still be carried
 // out. Two snapshots are two uploads, and take their time anyway.
-func (r *run) hedgeable() bool { return r.repeatable && r.req.Action != messages.ActionSnapshot }
+func (r *run) hedgeable() bool {
+	size := len(r.req.SQL) + len(r.req.Input)
+	for _, arg := range r.req.Args {
+		size += len(arg)
+	}
+	for _, event := range r.req.Events {
+		size += len(event.Payload)
+	}
+	return r.repeatable && r.req.Action != messages.ActionSnapshot && size <= maxHedged
+}
 
 // run is the goroutine of a hedge.
 func (h *hedge) run() {

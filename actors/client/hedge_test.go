@@ -2,6 +2,8 @@ package client_test
 
 import (
 	"context"
+	"encoding/json"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -64,10 +66,13 @@ func TestHedge_AMoveThatTheClientHasNotHeardOf(t *testing.T) {
 }
 
 // What must not be repeated is not sent a second time while the first one may be carried out, and nobody is asked where
-// it could be sent. A snapshot is worth no second one.
+// it could be sent. A snapshot, or a large request, is worth no second one.
 func TestHedge_NotWhatMustNotBeRepeated(t *testing.T) {
+	large := json.RawMessage(`"` + strings.Repeat("x", 40<<10) + `"`)
 	for name, req := range map[string]messages.Request{"append": risky, "handoff": hand, "forget": purge, "snapshot": save,
-		"command": {Action: messages.ActionCall, Key: tenantKey, Command: "book"}} {
+		"command":        {Action: messages.ActionCall, Key: tenantKey, Command: "book"},
+		"a large append": {Action: messages.ActionAppend, Key: tenantKey, Events: []messages.Event{{Kind: "k", IdemKey: "1", Payload: large}, {Kind: "k", IdemKey: "2", Payload: large}}},
+		"a large query":  {Action: messages.ActionQuery, Key: tenantKey, SQL: "SELECT ?, ?", Args: []json.RawMessage{large, large}}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := enact(map[string][]step{"": {is(nodeB)}, nodeA: {after(1900*ms, ok(nodeA, 1, 7))}, nodeB: {ok(nodeB, 2, 8)}})
