@@ -21,6 +21,7 @@ type Leases struct {
 	looks   looks
 	turns   turns[messages.Key]
 	revokes turns[string] // by the name of the log
+	reads   logReads
 	members *memberships
 }
 
@@ -35,8 +36,8 @@ var (
 func (b *Bucket) Leases(ctx context.Context, cfg LeaseConfig) (*Leases, error) {
 	l := &Leases{requester: b.requester(), clock: newClock(b.cfg.Now), known: sightings{byKey: map[messages.Key]kept{}},
 		looks: looks{byName: map[string]*look{}}, turns: turns[messages.Key]{byKey: map[messages.Key]*turn{}},
-		revokes: turns[string]{byKey: map[string]*turn{}},
-		skew:    orDefault(cfg.ClockSkew, defaultClockSkew), wait: orDefault(cfg.AcquireWait, defaultAcquireWait)}
+		revokes: turns[string]{byKey: map[string]*turn{}}, reads: logReads{byName: map[string]*logRead{}},
+		skew: orDefault(cfg.ClockSkew, defaultClockSkew), wait: orDefault(cfg.AcquireWait, defaultAcquireWait)}
 	l.members = newMemberships(l)
 	if err := l.begin(ctx); err != nil {
 		return nil, err

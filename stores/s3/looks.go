@@ -118,12 +118,7 @@ func (l *looks) closed(name string) (*renewalLog, bool) {
 	return nil, false
 }
 
-// loadLog reads the newest version of a renewal log; its log is nil if there is none. Of a log that was seen closed the
-// version is known.
-func (l *Leases) loadLog(ctx context.Context, name string) (logView, error) {
-	return l.loadLogVia(ctx, l.requester, name)
-}
-
+// loadLogVia is loadLog, by a read of its own.
 func (l *Leases) loadLogVia(ctx context.Context, via requester, name string) (logView, error) {
 	if log, ok := l.looks.closed(name); ok {
 		return logView{log: log, known: true, received: l.cfg.Now()}, nil

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,30 +18,53 @@ import (
 	"github.com/leasehold/leasehold/stores/storetest"
 )
 
-// Many goroutines take a dead node's leases: the first revokes, and the others find that.
-func TestATakeoverOfManyRevokesOnce(t *testing.T) {
+// Many goroutines take a dead node's leases: they read its log together, the first revokes, and the others find that.
+func TestATakeoverOfManyRevokesOnceAndReadsTheLogFewTimes(t *testing.T) {
 	t.Parallel()
 	server := s3test.Start(t)
 	a, b := nodeOn(t, server, "a"), nodeOn(t, server, "b")
-	many := keys(40)
+	many := keys(60)
 	for _, key := range many {
 		a.acquire(key)
 		a.renew(key, 1)
 	}
-	for _, key := range many {
-		_, err := b.Acquire(t.Context(), key, "b", span)
-		require.ErrorIs(t, err, messages.ErrHeld)
+	isLogGet := func(r *http.Request) bool {
+		return r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/renewals/")
 	}
+	all := func(want messages.Code) {
+		var group errgroup.Group
+		for _, key := range many {
+			group.Go(func() error {
+				_, err := b.Acquire(t.Context(), key, "b", span)
+				if messages.CodeOf(err) != want {
+					return fmt.Errorf("not %q: %w", want, err)
+				}
+				return nil
+			})
+		}
+		require.NoError(t, group.Wait())
+	}
+	// The first read is answered when all the others are waiting for the next.
+	waiting := make(chan struct{})
+	var records atomic.Int32
+	b.proxy.Passed(func(r *http.Request) {
+		if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/leases/") && int(records.Add(1)) == len(many) {
+			close(waiting)
+		}
+	})
+	firstRead := first(isLogGet)
+	b.proxy.Decide(func(r *http.Request) s3test.Fate {
+		if firstRead(r) {
+			<-waiting
+		}
+		return s3test.Pass
+	})
+	all(messages.CodeHeld)
+	require.LessOrEqual(t, b.sent(isLogGet), 10)
+	b.proxy.Decide(nil)
+	b.proxy.Passed(nil)
 	b.clock.Advance(span)
-	b.sent(anything)
-	var group errgroup.Group
-	for _, key := range many {
-		group.Go(func() error {
-			_, err := b.Acquire(t.Context(), key, "b", span)
-			return err
-		})
-	}
-	require.NoError(t, group.Wait())
+	all("")
 	require.Equal(t, 1, b.sent(isLogPut))
 }
 

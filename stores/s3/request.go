@@ -19,7 +19,7 @@ const (
 	firstPause = 50 * time.Millisecond
 	maxPause   = 2 * time.Second
 
-	leastPatience = 250 * time.Millisecond
+	leastPatience = 500 * time.Millisecond
 	mostPatience  = 2 * time.Second
 )
 
