@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/actors"
+	"github.com/leasehold/leasehold/actors/client"
 	"github.com/leasehold/leasehold/actors/cluster"
 	"github.com/leasehold/leasehold/cmd/node/api"
 	"github.com/leasehold/leasehold/messages"
@@ -42,7 +43,9 @@ func startClusterWith(t *testing.T, change func(*setup), names ...string) []*ser
 				conn, err := natsconn.Config{URL: ns.URL()}.Connect(t.Context())
 				require.NoError(t, err)
 				t.Cleanup(conn.Close)
-				m, err := cluster.Join(t.Context(), cluster.Config{Node: node, Conn: conn, HeartbeatEvery: 100 * time.Millisecond, RebalanceEvery: time.Hour, Log: c.api.Log})
+				// However slow the machine is: no member is given up for it, and nothing is asked twice.
+				m, err := cluster.Join(t.Context(), cluster.Config{Node: node, Conn: conn, HeartbeatEvery: 100 * time.Millisecond, DeadAfter: 3 * time.Second,
+					LookupTimeout: 10 * time.Second, RebalanceEvery: time.Hour, Client: client.Config{AttemptTimeout: time.Minute, HedgeAfter: -1}, Log: c.api.Log})
 				require.NoError(t, err)
 				return m
 			}
