@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/stretchr/testify/require"
 
+	"github.com/leasehold/leasehold/cmd/node/internal/nodetest"
 	"github.com/leasehold/leasehold/messages"
 	"github.com/leasehold/leasehold/snapshotactor"
 	"github.com/leasehold/leasehold/stores/mysql"
@@ -249,7 +250,7 @@ func TestRun_SIGTERMWhileAStoreIsOpened(t *testing.T) {
 	cmd := command(t, "run", "--listen=127.0.0.1:0", "--state-root="+t.TempDir(),
 		"--leases=s3://bucket?path_style=true&endpoint="+url.QueryEscape("http://"+silent.Addr().String()))
 	cmd.Env = append(cmd.Env, "AWS_ACCESS_KEY_ID=x", "AWS_SECRET_ACCESS_KEY="+password)
-	stderr := &syncBuffer{}
+	stderr := &nodetest.Log{}
 	cmd.Stderr = stderr
 	require.NoError(t, cmd.Start())
 	conn, err := silent.Accept() // it is being opened

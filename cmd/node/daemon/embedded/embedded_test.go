@@ -2,7 +2,6 @@ package embedded_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -24,6 +22,7 @@ import (
 	"github.com/leasehold/leasehold/cmd/node/config"
 	"github.com/leasehold/leasehold/cmd/node/daemon"
 	"github.com/leasehold/leasehold/cmd/node/daemon/embedded"
+	"github.com/leasehold/leasehold/cmd/node/internal/nodetest"
 	"github.com/leasehold/leasehold/cmd/node/storeurl/engines"
 	"github.com/leasehold/leasehold/messages"
 )
@@ -63,30 +62,13 @@ func free(t *testing.T, n int) []string {
 	return out
 }
 
-type syncBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
-}
-
 // node is a daemon in this process.
 type node struct {
 	t         *testing.T
 	url       chan string
 	signals   chan os.Signal
 	over      chan error
-	log       *syncBuffer
+	log       *nodetest.Log
 	listening string
 }
 
@@ -96,7 +78,7 @@ func launch(t *testing.T, args ...string) *node {
 	args = append([]string{"--listen=127.0.0.1:0", "--shutdown-linger=0s", "--shutdown-timeout=10s", "--snapshot-every=1h", "--ttl=3s", "--nats-embedded"}, args...)
 	cfg := parse(t, args...)
 	stdout, w := io.Pipe()
-	n := &node{t: t, url: make(chan string, 1), signals: make(chan os.Signal, 2), over: make(chan error, 1), log: &syncBuffer{}}
+	n := &node{t: t, url: make(chan string, 1), signals: make(chan os.Signal, 2), over: make(chan error, 1), log: &nodetest.Log{}}
 	go func() {
 		n.over <- daemon.Run(context.Background(), daemon.Options{
 			Config: cfg, Schemes: engines.Schemes(), Cluster: embedded.NATS{}, Stdout: w,
