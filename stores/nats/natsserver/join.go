@@ -74,9 +74,12 @@ const (
 // record: before that, a member that dies can leave a cluster that is not able to elect. A member that restarts knows
 // from its own disk that all were counted once, and then a majority is enough: it waits for no dead member.
 //
-// While it waits it tells log what for, every few seconds. It returns CodeUnavailable if the context ends
+// While it waits it tells log (nil: nobody) what for, every few seconds. It returns CodeUnavailable if the context ends
 // before, and what the server itself calls fatal.
 func (s *Server) Join(ctx context.Context, log *slog.Logger) error {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
 	// The peers and the log of the group have been read from the disk by now. A server that counts all members but
 	// has recorded nothing does not count: it has only seen them.
 	group, _ := s.meta()
