@@ -30,6 +30,7 @@ const probeFile = "disk.probe"
 type disk struct {
 	full      atomic.Pointer[messages.Error] // nil: the node takes tenants
 	suspected atomic.Bool                    // a try was asked for
+	fine      atomic.Int64                   // when a try last found room, by Node.sinceStart; 0: never
 }
 
 // Messages to the supervisor, and from its tries.
@@ -55,8 +56,12 @@ func (n *Node) Cramped(key messages.Key) bool {
 	return ok && n.Full() != nil && act.(*activation).serving.Load() && act.(*activation).cramped.Load()
 }
 
-// suspect has the disk looked at after a failure that may be its own.
+// suspect has the disk looked at after a failure that may be its own. Where it is not, and failures go on, that is not done
+// for each of them: a try writes to the disk.
 func (n *Node) suspect(err error) {
+	if fine := n.disk.fine.Load(); fine != 0 && n.sinceStart()-fine < int64(diskEvery) {
+		return
+	}
 	if messages.CodeOf(err) == messages.CodeStorage && n.disk.suspected.CompareAndSwap(false, true) {
 		n.supervisor.Send(suspectDisk{})
 	}
@@ -164,6 +169,7 @@ func (s *supervisor) diskFull(self *mailbox.Self, why *messages.Error) {
 }
 
 func (s *supervisor) diskHasRoom() {
+	s.node.disk.fine.Store(s.node.sinceStart())
 	for _, act := range s.entries {
 		act.cramped.Store(false)
 	}

@@ -113,3 +113,32 @@ func TestAFullDurableStoreDoesNotKeepANodeFromTakingTenants(t *testing.T) {
 		require.NoError(t, n.Full())
 	})
 }
+
+// What is not the disk's fault does not make a node write to it again and again.
+func TestOtherFailuresDoNotWearTheDisk(t *testing.T) {
+	root := smallDisk(t)
+	inBubble(t, func(t *testing.T, f *fleet) {
+		n := f.start(func(c *actors.Config) { c.StateRoot = root })
+		time.Sleep(time.Second)
+		orgs := filepath.Join(root, "orgs")
+		require.NoError(t, os.WriteFile(orgs, nil, 0o600)) // no folder of a tenant can be made, and there is room
+		written := func() uint64 {                         // the number of the next file there: tmpfs counts upwards
+			path := filepath.Join(root, "probe-of-the-test")
+			require.NoError(t, os.WriteFile(path, nil, 0o600))
+			info, err := os.Stat(path)
+			require.NoError(t, err)
+			require.NoError(t, os.Remove(path))
+			return info.Sys().(*syscall.Stat_t).Ino
+		}
+		before := written()
+		for i := range 20 {
+			_, err := n.Tenant(t.Context(), "acme", tenantID(t, strings.Repeat("u", i+1)))
+			require.ErrorIs(t, err, messages.ErrStorage)
+			synctestWait()
+			require.NoError(t, n.Full())
+		}
+		require.EqualValues(t, 2, written()-before, "one try, and the file of this test")
+		require.NoError(t, os.Remove(orgs))
+		open(t, n, "u")
+	})
+}
