@@ -71,7 +71,7 @@ func (l *Leases) Acquire(ctx context.Context, key messages.Key, owner string, tt
 		return messages.Lease{}, err
 	}
 	began := l.cfg.Now()
-	return l.update(ctx, key, false, func(s sighting, now time.Time) (change, error) {
+	return l.update(ctx, key, nil, func(s sighting, now time.Time) (change, error) {
 		next := entry{Op: messages.OpAcquire, Owner: owner, Epoch: 1, TTLMS: ttl.Milliseconds()}
 		at := l.at(s, now)
 		if s.rec != nil {
@@ -105,7 +105,7 @@ func (l *Leases) holders(ctx context.Context, key messages.Key, owner string, ep
 	if err := stores.ValidateHolder(key, owner); err != nil {
 		return err
 	}
-	_, err := l.update(ctx, key, true, func(s sighting, now time.Time) (change, error) {
+	_, err := l.update(ctx, key, &claim{owner, epoch}, func(s sighting, now time.Time) (change, error) {
 		left, err := l.holder(s, key, owner, epoch, now)
 		if err != nil {
 			return change{}, err

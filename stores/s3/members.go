@@ -130,13 +130,14 @@ func (s *memberships) join(key messages.Key, e entry, w *logWriter, sent time.Ti
 	}
 }
 
-// leave ends the renewals of a key in its log, for the time being: until its record names another member. It waits for
-// one in flight, and returns the membership that was left, nil if there was none. The caller has the key's turn.
-func (s *memberships) leave(ctx context.Context, key messages.Key) (*membership, error) {
+// leave ends the renewals of a claim in its log, for the time being: until the record names another member. It waits for
+// one in flight, and returns the membership that was left, nil if there was none: a claim of another owner or epoch, which
+// will be refused, does not disturb the holder. The caller has the key's turn.
+func (s *memberships) leave(ctx context.Context, key messages.Key, by claim) (*membership, error) {
 	s.mu.Lock()
 	m := s.byKey[key]
 	s.mu.Unlock()
-	if m == nil {
+	if m == nil || m.owner != by.owner || m.epoch != by.epoch {
 		return nil, nil
 	}
 	if err := m.in.leave(ctx, m); err != nil {

@@ -103,7 +103,7 @@ func (a *ask) wait(l *Leases) (askAnswer, error) {
 
 // renewByRecord writes the renewal into the record, which then names a member of a renewal log for the next ones.
 func (l *Leases) renewByRecord(ctx context.Context, r stores.Renewal) (messages.Lease, error) {
-	return l.update(ctx, r.Key, true, func(s sighting, now time.Time) (change, error) {
+	return l.update(ctx, r.Key, &claim{r.Owner, r.Epoch}, func(s sighting, now time.Time) (change, error) {
 		left, err := l.holder(s, r.Key, r.Owner, r.Epoch, now)
 		if err != nil {
 			return change{}, err

@@ -98,7 +98,7 @@ func TestAnAnswerThatDoesNotComeFencesNobody(t *testing.T) {
 	key := storetest.NewKey()
 	n.acquire(key)
 	hang(t, n, first(isLogPut))
-	ctx, cancel := context.WithTimeout(t.Context(), span/3)
+	ctx, cancel := context.WithTimeout(t.Context(), span/2)
 	defer cancel()
 	_, err := n.Renew(ctx, key, "a", 1, span)
 	require.NoError(t, err)
@@ -112,7 +112,7 @@ func TestARecordThatCannotBeWrittenHoldsUpNoOther(t *testing.T) {
 	n.acquire(stuck)
 	n.acquire(other)
 	hang(t, n, isRecordPut)
-	ctx, cancel := context.WithTimeout(t.Context(), span/3)
+	ctx, cancel := context.WithTimeout(t.Context(), span/2)
 	defer cancel()
 	results, err := n.RenewMany(ctx, []stores.Renewal{{Key: stuck, Owner: "a", Epoch: 1, TTL: 2 * span}, {Key: other, Owner: "a", Epoch: 1, TTL: span}})
 	require.NoError(t, ctx.Err(), "it took so long that every caller has given up")
@@ -151,7 +151,7 @@ func TestRenewalsDoNotWaitForOpens(t *testing.T) {
 	for range 64 {
 		<-arrived
 	}
-	renewing, stop := context.WithTimeout(t.Context(), span/3)
+	renewing, stop := context.WithTimeout(t.Context(), span/2)
 	defer stop()
 	_, err := n.Renew(renewing, key, "a", 1, span)
 	require.NoError(t, err)

@@ -237,6 +237,25 @@ func TestB5_AnotherProcessOfTheSameOwner(t *testing.T) {
 	require.Equal(t, []string{"acquire a 1 0", "renew a 1 0", "renew a 1 0", "renew a 1 0", "renew a 1 0", "release a 1 0", "acquire c 2 0"}, ops(t, c.Leases, key))
 }
 
+// Somebody in the holder's own process who holds nothing, or no more, does not make the holder's next renewal dearer.
+func TestB9_AStaleClaimDoesNotDisturbTheHolder(t *testing.T) {
+	t.Parallel()
+	server := s3test.Start(t)
+	a, b := nodeOn(t, server, "a"), nodeOn(t, server, "b")
+	key := storetest.NewKey()
+	a.acquire(key)
+	require.NoError(t, a.Release(t.Context(), key, "a", 1))
+	a.acquire(key)
+	a.renew(key, 2)
+	require.ErrorIs(t, a.Release(t.Context(), key, "a", 1), messages.ErrLost)
+	require.ErrorIs(t, a.MarkForgotten(t.Context(), key, "b", 2), messages.ErrLost)
+	a.lost(key, 1, "a")
+	a.proxy.Requests()
+	lease := a.renew(key, 2)
+	require.Equal(t, 1, a.sent(isLogPut), "it is still renewed in the log")
+	b.held(key, lease, span)
+}
+
 // The process that let a lease run out acquires it anew: its log forgets the old renewals.
 func TestB7_AcquiredAnewByTheSameProcess(t *testing.T) {
 	t.Parallel()

@@ -24,6 +24,12 @@ type change struct {
 	span  time.Duration
 }
 
+// claim is who says to hold a lease: an owner, at an epoch.
+type claim struct {
+	owner string
+	epoch uint64
+}
+
 // waitError is what an operation answers that wants to look again after a while; if the caller has no
 // time for that, it is answer.
 type waitError struct {
@@ -37,15 +43,15 @@ func (e *waitError) Error() string { return e.answer.Error() }
 const maxRounds = 100
 
 // update decides on the newest version of a record, and of what stands in its renewal log, and writes what was decided,
-// on the condition that the version is still the newest; else it decides anew. With own, which is for the holder's
-// operations, a version that this process wrote itself is believed to be the newest until the write shows otherwise; but
-// nothing is ever REFUSED on such a belief.
-func (l *Leases) update(ctx context.Context, key messages.Key, own bool, decide func(sighting, time.Time) (change, error)) (messages.Lease, error) {
+// on the condition that the version is still the newest; else it decides anew. For who says to be the holder, by, a version
+// that this process wrote itself is believed to be the newest until the write shows otherwise; but nothing is ever REFUSED on
+// such a belief.
+func (l *Leases) update(ctx context.Context, key messages.Key, by *claim, decide func(sighting, time.Time) (change, error)) (messages.Lease, error) {
 	for round := range maxRounds {
 		if err := l.begin(ctx); err != nil {
 			return messages.Lease{}, err
 		}
-		written, err := l.attempt(ctx, key, own, own && round == 0, decide)
+		written, err := l.attempt(ctx, key, by, by != nil && round == 0, decide)
 		var wait *waitError
 		switch {
 		case errors.As(err, &wait):
@@ -62,15 +68,15 @@ func (l *Leases) update(ctx context.Context, key messages.Key, own bool, decide 
 }
 
 // attempt is one round of update. It returns nil if another has to follow.
-func (l *Leases) attempt(ctx context.Context, key messages.Key, own, believe bool, decide func(sighting, time.Time) (change, error)) (*entry, error) {
+func (l *Leases) attempt(ctx context.Context, key messages.Key, by *claim, believe bool, decide func(sighting, time.Time) (change, error)) (*entry, error) {
 	done, err := l.turns.take(ctx, key)
 	if err != nil {
 		return nil, l.failure(ctx, err, "", "another operation on the lease is under way")
 	}
 	defer done()
 	var left *membership
-	if own {
-		if left, err = l.members.leave(ctx, key); err != nil {
+	if by != nil {
+		if left, err = l.members.leave(ctx, key, *by); err != nil {
 			return nil, err
 		}
 	}
