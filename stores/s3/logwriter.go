@@ -26,6 +26,7 @@ type logWriter struct {
 	asks    []*ask
 	running bool
 	members map[int]*membership
+	coming  int                  // of which the records are being written
 	last    int                  // the newest member number
 	dropped memberSet            // members to be left out of the next version
 	flying  map[int]bool         // members that the replacement in flight renews
@@ -78,11 +79,19 @@ func (w *logWriter) ended() bool {
 func (w *logWriter) reserve() (member int, since uint64, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.over || len(w.members) >= maxMembers {
+	if w.over || len(w.members)+w.coming >= maxMembers {
 		return 0, 0, false
 	}
 	w.last++
+	w.coming++
 	return w.last, w.version, true
+}
+
+// came ends what reserve began: the member was added, or will never be.
+func (w *logWriter) came() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.coming--
 }
 
 func (w *logWriter) add(m *membership) {

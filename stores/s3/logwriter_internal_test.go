@@ -26,3 +26,20 @@ func TestALogWriterAnswersAllOnAClosedBucket(t *testing.T) {
 		}
 	}
 }
+
+// Thousands of leases that are opened at once go into as many logs as they need.
+func TestALogIsFullWithTheMembersThatAreComing(t *testing.T) {
+	s := newMemberships(&Leases{})
+	full, _, _ := s.reserve()
+	for range maxMembers - 1 {
+		w, _, _ := s.reserve()
+		require.Same(t, full, w)
+	}
+	other, member, _ := s.reserve()
+	require.NotSame(t, full, other)
+	require.Equal(t, 1, member)
+	full.came()
+	again, member, _ := s.reserve()
+	require.Same(t, full, again)
+	require.Equal(t, maxMembers+1, member, "a number is used once")
+}

@@ -58,7 +58,7 @@ func newMemberships(l *Leases) *memberships {
 	return &memberships{leases: l, instance: rand.Text(), byKey: map[messages.Key]*membership{}}
 }
 
-// reserve returns a log that has room, and a member number in it that was never used.
+// reserve returns a log that has room, and a member number in it that was never used. The caller says when it came.
 func (s *memberships) reserve() (w *logWriter, member int, since uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

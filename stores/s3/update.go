@@ -123,6 +123,7 @@ func (l *Leases) write(ctx context.Context, key messages.Key, s sighting, c chan
 	var log *logWriter
 	if e.Op == messages.OpAcquire || e.Op == messages.OpRenew {
 		log, e.Member, e.Since = l.members.reserve()
+		defer log.came()
 		e.Log = log.logName
 	}
 	var before *entry
