@@ -8,9 +8,13 @@ import (
 	"github.com/leasehold/leasehold/messages"
 )
 
-// stopPatience is how long a node that stops waits for its actors after its caller's time is over. They end at
-// once, unless something that cannot be interrupted keeps them: a disk or a store that hangs.
-const stopPatience = 5 * time.Second
+// stopPatience is how long a node that stops waits for the next of its actors to end, after its caller's time is over.
+// They end at once, thousands in some seconds, unless something that cannot be interrupted keeps them: a disk or a store that
+// hangs.
+const (
+	stopPatience     = 5 * time.Second
+	looksPerPatience = 10
+)
 
 // Shutdown hands every open tenant off, in parallel and bounded, and stops the node. New opens are
 // refused with CodeDraining from its start; an open tenant serves until its own handoff begins. A
@@ -18,7 +22,7 @@ const stopPatience = 5 * time.Second
 // as an *messages.Error with its key, joined; their leases end by themselves. When ctx ends before
 // the handoffs have, the rest is abandoned as by Abort. A second call waits for the first.
 //
-// It returns at most 5 s after ctx has ended, see Abort.
+// After ctx has ended it returns when nothing has ended for 5 s, at the latest; see Abort.
 func (n *Node) Shutdown(ctx context.Context) error {
 	if !n.stopping.CompareAndSwap(false, true) {
 		select {
@@ -28,7 +32,7 @@ func (n *Node) Shutdown(ctx context.Context) error {
 			return messages.AsError(ctx.Err())
 		}
 	}
-	limit, cancel := patiently(ctx)
+	limit, cancel := n.patiently(ctx)
 	defer cancel()
 	reply := make(chan error, 1)
 	if !n.supervisor.Send(shutdown{ctx: ctx, reply: reply}) { // it has failed, and its tenants ended with it
@@ -46,12 +50,14 @@ func (n *Node) Shutdown(ctx context.Context) error {
 // Abort stops the node at once: nothing is flushed and no lease is released, as if the process had
 // been killed. Every request in flight is answered with an error.
 //
-// What does not end within 5 s (a disk that hangs, a store that heeds no deadline, code of the application in OnLifecycle)
-// is not waited for any longer: the error is CodeDeadlineExceeded, and names the tenants that are still
+// When nothing has ended for 5 s (a disk that hangs, a store that heeds no deadline, code of the application in OnLifecycle)
+// the rest is not waited for: the error is CodeDeadlineExceeded, and names the tenants that are still
 // stopping. Nothing of them is acknowledged any more. They go on stopping by themselves; until they have, the node
 // keeps its state root locked and Done open.
 func (n *Node) Abort() error {
-	limit, cancel := context.WithTimeout(context.Background(), stopPatience)
+	now, cancelNow := context.WithCancel(context.Background())
+	cancelNow()
+	limit, cancel := n.patiently(now)
 	defer cancel()
 	first := n.stopping.CompareAndSwap(false, true)
 	n.abortAll()
@@ -71,17 +77,23 @@ func (n *Node) abortAll() {
 	n.supervisor.Send(abortAll{})
 }
 
-// patiently returns a context that ends stopPatience after ctx.
-func patiently(ctx context.Context) (context.Context, context.CancelFunc) {
+// patiently returns a context that ends after ctx, when nothing of the node has ended for stopPatience.
+func (n *Node) patiently(ctx context.Context) (context.Context, context.CancelFunc) {
 	out, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	unwatch := context.AfterFunc(ctx, func() {
-		patience := time.NewTimer(stopPatience)
-		defer patience.Stop()
-		select {
-		case <-patience.C:
-			cancel(context.DeadlineExceeded)
-		case <-out.Done():
+		look := time.NewTicker(stopPatience / looksPerPatience)
+		defer look.Stop()
+		for before, idle := n.system.Running(), 0; idle < looksPerPatience; idle++ {
+			select {
+			case <-look.C:
+			case <-out.Done():
+				return
+			}
+			if running := n.system.Running(); running < before {
+				before, idle = running, -1
+			}
 		}
+		cancel(context.DeadlineExceeded)
 	})
 	return out, func() { unwatch(); cancel(context.Canceled) }
 }

@@ -114,6 +114,9 @@ func (s *System) Shutdown(ctx context.Context) error {
 	}
 }
 
+// Running returns how many actors and pieces of background work have not ended.
+func (s *System) Running() int64 { return s.actors.Load() + s.jobs.Load() }
+
 func (s *System) stop() {
 	s.mu.Lock()
 	s.closed = true
