@@ -11,8 +11,9 @@ const (
 	hedgeShare = 10
 	// hedgeBurst is how many may be at once: what was in flight at a server that has ended is lost together.
 	hedgeBurst = 50
-	// maxQuestions bounds the questions about silent owners that are under way at a time.
-	maxQuestions = 64
+	// maxQuestions bounds the questions about silent owners that are under way at a time: where members are slow to answer,
+	// because the lease store is, that is few in a second.
+	maxQuestions = 8
 	// hedgeCeiling times Config.HedgeAfter, over two, is the longest time after which a request is hedged.
 	hedgeCeiling = 5
 	// hedgePercentile of the recent answers are there before a request is hedged (Dean and Barroso).
@@ -56,6 +57,10 @@ func (b *budget) delay() time.Duration {
 	defer b.mu.Unlock()
 	return b.after
 }
+
+// patience is how long the question of a hedge is waited for: longer than a member looks for the owner, so that a slow lease
+// store is not asked again and again.
+func (b *budget) patience() time.Duration { return b.floor * hedgeCeiling / 2 }
 
 // answered takes note of an owner's answer, and how long it took.
 func (b *budget) answered(owner string, now time.Time, took time.Duration) {

@@ -52,7 +52,7 @@
 //   - A refusal on the second way is no answer, nor is a success that comes from an older state than the caller has seen. A
 //     refusal on the first way is not the answer while the second one is under way.
 //   - Over time, one request in ten is hedged at most, and fifty at once. Not counted are questions about an owner that has
-//     answered nothing since (64 at a time), and what is sent to another owner than the one that is waited for: they do
+//     answered nothing since (eight at a time), and what is sent to another owner than the one that is waited for: they do
 //     not burden one that is slow.
 //
 // The two may both be carried out: the owner settles that by the key, and the answer may say Duplicate. [Client.Stats] counts

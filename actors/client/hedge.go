@@ -10,8 +10,8 @@ import (
 )
 
 // maxRounds bounds how often one hedge asks who the owner is, when it is told nobody: a member that stands still gets its
-// share of the questions, too.
-const maxRounds = 8
+// share of the questions, too. But a question may cost a look at the lease store, which may be why all of this is slow.
+const maxRounds = 3
 
 // errOvertaken ends a first attempt whose hedge was answered before it.
 var errOvertaken = errors.New("the hedge was answered first")
@@ -86,7 +86,7 @@ func (h *hedge) run() {
 		}
 	}()
 	for range maxRounds {
-		round, over := context.WithTimeout(ctx, b.delay())
+		round, over := context.WithTimeout(ctx, b.patience())
 		reply, paid, enough := h.ask(round)
 		denied = denied || !enough
 		owner := named(reply)

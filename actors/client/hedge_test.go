@@ -44,9 +44,9 @@ func TestHedge_AMoveThatTheClientHasNotHeardOf(t *testing.T) {
 	}{
 		"a member knows":               {any: []step{is(nodeB)}, b: []step{ok(nodeB, 2, 7)}, took: 100 * ms, asked: []string{nodeA, "", nodeB}},
 		"a member refuses, and knows":  {any: []step{no(nodeC, messages.Error{Code: messages.CodeDraining, Owner: nodeB})}, b: []step{ok(nodeB, 2, 7)}, took: 100 * ms, asked: []string{nodeA, "", nodeB}},
-		"the first question gets lost": {any: []step{silence, is(nodeB)}, b: []step{ok(nodeB, 2, 7)}, took: 200 * ms, asked: []string{nodeA, "", "", nodeB}},
-		"the first one is not taken":   {any: []step{undelivered, is(nodeB)}, b: []step{ok(nodeB, 2, 7)}, took: 200 * ms, asked: []string{nodeA, "", "", nodeB}},
-		"a member knows nobody":        {any: []step{no(nodeC, messages.Error{Code: messages.CodeUnavailable}), with(&messages.Reply{}), is(nodeB)}, b: []step{ok(nodeB, 2, 7)}, took: 300 * ms, asked: []string{nodeA, "", "", "", nodeB}},
+		"the first question gets lost": {any: []step{silence, is(nodeB)}, b: []step{ok(nodeB, 2, 7)}, took: 350 * ms, asked: []string{nodeA, "", "", nodeB}},
+		"the first one is not taken":   {any: []step{undelivered, is(nodeB)}, b: []step{ok(nodeB, 2, 7)}, took: 350 * ms, asked: []string{nodeA, "", "", nodeB}},
+		"a member knows nobody":        {any: []step{no(nodeC, messages.Error{Code: messages.CodeUnavailable}), with(&messages.Reply{}), is(nodeB)}, b: []step{ok(nodeB, 2, 7)}, took: 600 * ms, asked: []string{nodeA, "", "", "", nodeB}},
 		"it has moved on":              {any: []step{is(nodeC)}, b: []step{ok(nodeB, 3, 7)}, took: 100 * ms, asked: []string{nodeA, "", nodeC, nodeB}},
 		"the new owner needs time":     {any: []step{is(nodeB)}, b: []step{after(900*ms, ok(nodeB, 2, 7))}, took: 1000 * ms, asked: []string{nodeA, "", nodeB}},
 	} {
@@ -216,7 +216,7 @@ func TestHedge_AQuestion(t *testing.T) {
 		s := enact(map[string][]step{"": {silence, silence, is(nodeB)}, nodeB: {ok(nodeB, 1, 7)}})
 		c := newClient(t, s, client.Config{HedgeAfter: hedgeAfter})
 		require.Nil(t, c.Do(t.Context(), &risky).Error)
-		require.Equal(t, 200*ms, time.Since(s.begun))
+		require.Equal(t, 350*ms, time.Since(s.begun))
 		require.Equal(t, []string{"", "", "", nodeB}, s.targets())
 		require.Equal(t, 2, s.most[""])
 	})
