@@ -64,7 +64,7 @@ func TestE_SixProcesses(t *testing.T) {
 	target, err := json.Marshal(r)
 	require.NoError(t, err)
 	leases := openLeases(t, config(r.Endpoint), s3.LeaseConfig{})
-	storetest.Race(t, storetest.RaceConfig{Target: string(target), Store: leases, TTL: 2 * time.Second})
+	storetest.Race(t, storetest.RaceConfig{Target: string(target), Store: leases, TTL: 5 * time.Second})
 }
 
 // The race can fail: with NoCompareAndSet in the contenders E1 must report it. A failing test cannot run

@@ -22,13 +22,13 @@
 // # Renewals
 //
 // Renewals of many leases stand in one object, the renewal log of their holder's process (a few logs, if it holds more than
-// 4,096 leases). The newest entry of a record names a log and a member number in it, and from then on, until the record is
-// written again, the lease is renewed by a replacement of the log: one conditional PUT renews any number of its members.
-// Whoever takes a lease first revokes the member, by a conditional PUT on the version of the log in which the renewal was
-// found to be over, and then replaces the record, on the condition of the version that was read before the log: a renewal
-// in between, by either way, makes one of the two fail. A renewal that the log cannot take goes by the record, which then names
-// another member. The takeover of a dead process's leases costs one revocation: the first one closes its log. The rules, and why,
-// are in docs/decisions/0031-renewal-logs-on-s3.md; internal/model explores them exhaustively.
+// 4,096 leases). The newest entry of a record names a log, which is there before, and a member number in it; from then on,
+// until the record is written again, the lease is renewed by a replacement of the log: one conditional PUT renews any number
+// of its members. Whoever takes a lease first revokes the member, by a PUT that is conditional on the version of the log in
+// which the renewal was found to be over, and then replaces the record, on the condition of the version that was read before
+// the log: a renewal in between, by either way, makes one of the two fail. A renewal that the log cannot take goes by the
+// record, which then names another member. The takeover of a dead process's leases costs one revocation: the first one closes
+// its log. The rules, and why, are in docs/decisions/0031-renewal-logs-on-s3.md; internal/model explores them exhaustively.
 //
 // # When is a lease over?
 //

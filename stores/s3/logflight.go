@@ -3,6 +3,7 @@ package s3
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
 	"time"
@@ -34,10 +35,27 @@ func untilAllGaveUp(bucket context.Context, asks []*ask) (ctx context.Context, s
 	}
 }
 
+// create writes the first version.
+func (w *logWriter) create(ctx context.Context) bool {
+	l := w.leases
+	log := newLog(w.logName, l.clock.read(l.cfg.Now()).UnixMilli(), rand.Text())
+	etag, _, out, _ := w.lane.putLog(ctx, log, "")
+	if out == unclear {
+		if v, err := l.fetchLog(ctx, w.lane, w.logName); err == nil && v.log != nil {
+			etag, out = v.etag, done // the name is this process's own
+		}
+	}
+	if out != done {
+		return false
+	}
+	w.log, w.etag, w.version = log, etag, log.Version
+	return true
+}
+
 // look reads the newest version, and learns from it what became of replacements whose answers were lost, and who was revoked.
 func (w *logWriter) look(ctx context.Context, via requester) error {
-	v, err := w.leases.loadLogVia(ctx, via, w.logName)
-	if messages.CodeOf(err) == messages.CodeCorrupt || err == nil && v.log == nil && w.log != nil {
+	v, err := w.leases.fetchLog(ctx, via, w.logName)
+	if messages.CodeOf(err) == messages.CodeCorrupt || err == nil && v.log == nil {
 		// Whatever it was, it can be relied on no more. The records can.
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -48,9 +66,6 @@ func (w *logWriter) look(ctx context.Context, via requester) error {
 		return err
 	}
 	w.unsure = false
-	if v.log == nil {
-		return nil
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var still []flight

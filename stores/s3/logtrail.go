@@ -105,7 +105,7 @@ func renewalsOf(member int, replacements []replacement) []logged {
 // replacements returns what a renewal log's versions after one have changed, as far as it is still there.
 func (l *Leases) replacements(ctx context.Context, name string, after uint64) ([]replacement, error) {
 	// First the log: all that had overflowed when it was written is there to be listed after.
-	v, err := l.loadLog(ctx, name)
+	v, err := l.fetchLog(ctx, l.requester, name)
 	if err != nil || v.log == nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ type logWriter struct {
 	sent    map[uint64]time.Time // when this process sent a version that still stands
 
 	// What follows belongs to run.
-	log        *renewalLog // the newest known version; nil: none was written
+	log        *renewalLog // the newest known version
 	etag       string
 	unsure     bool     // another may be newer
 	unresolved []flight // replacements whose answers were lost
@@ -187,7 +187,7 @@ func (w *logWriter) do(asks []*ask) {
 			}
 		}
 		now := w.leases.cfg.Now()
-		next := w.log.next(w.logName, w.leases.clock.read(now).UnixMilli(), rand.Text())
+		next := w.log.next(w.leases.clock.read(now).UnixMilli(), rand.Text())
 		var over []*membership
 		asks, over = w.fill(next, asks, now)
 		w.leases.members.forget(over)

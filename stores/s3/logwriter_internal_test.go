@@ -30,16 +30,17 @@ func TestALogWriterAnswersAllOnAClosedBucket(t *testing.T) {
 // Thousands of leases that are opened at once go into as many logs as they need.
 func TestALogIsFullWithTheMembersThatAreComing(t *testing.T) {
 	s := newMemberships(&Leases{})
-	full, _, _ := s.reserve()
-	for range maxMembers - 1 {
-		w, _, _ := s.reserve()
+	full, other := &logWriter{members: map[int]*membership{}}, &logWriter{members: map[int]*membership{}}
+	s.writers = []*logWriter{full, other}
+	for range maxMembers {
+		w, _, _ := s.room()
 		require.Same(t, full, w)
 	}
-	other, member, _ := s.reserve()
-	require.NotSame(t, full, other)
+	w, member, _ := s.room()
+	require.Same(t, other, w)
 	require.Equal(t, 1, member)
 	full.came()
-	again, member, _ := s.reserve()
-	require.Same(t, full, again)
+	w, member, _ = s.room()
+	require.Same(t, full, w)
 	require.Equal(t, maxMembers+1, member, "a number is used once")
 }

@@ -40,7 +40,8 @@ type looks struct {
 
 type look struct {
 	marks  []mark      // rising, in both
-	closed *renewalLog // the last version of a closed log: it says nothing else any more
+	gone   time.Time   // when an answer first showed that it was deleted
+	closed *renewalLog // the last version of a closed log, without its trail: it says nothing else any more
 }
 
 type mark struct {
@@ -55,6 +56,25 @@ func (l *looks) note(name string, v logView) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	k := l.of(name)
+	if v.log.Closed {
+		closed := *v.log
+		closed.Trail = nil
+		k.closed = &closed
+	}
+	k.gone = time.Time{}
+	n := len(k.marks)
+	switch {
+	case n > 0 && k.marks[n-1].version >= v.log.Version:
+	case n == maxMarks:
+		k.marks = append(k.marks[1:], mark{v.log.Version, v.received})
+	default:
+		k.marks = append(k.marks, mark{v.log.Version, v.received})
+	}
+}
+
+// of returns what is known of a log. It is called with the lock held.
+func (l *looks) of(name string) *look {
 	k := l.byName[name]
 	if k == nil {
 		if len(l.byName) >= maxLooks {
@@ -66,17 +86,7 @@ func (l *looks) note(name string, v logView) {
 		k = &look{}
 		l.byName[name] = k
 	}
-	if v.log.Closed {
-		k.closed = v.log
-	}
-	n := len(k.marks)
-	switch {
-	case n > 0 && k.marks[n-1].version >= v.log.Version:
-	case n == maxMarks:
-		k.marks = append(k.marks[1:], mark{v.log.Version, v.received})
-	default:
-		k.marks = append(k.marks, mark{v.log.Version, v.received})
-	}
+	return k
 }
 
 // seen returns when a renewal that came with a version was first known to have been sent.
@@ -93,11 +103,15 @@ func (l *looks) seen(name string, version uint64) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// gone forgets a log that somebody deleted: if it comes back, its versions begin anew.
-func (l *looks) gone(name string) {
+// goneSince notes that an answer showed that a log was deleted, and returns when one first did.
+func (l *looks) goneSince(name string, received time.Time) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.byName, name)
+	k := l.of(name)
+	if k.gone.IsZero() || received.Before(k.gone) {
+		*k = look{gone: received} // if somebody puts a copy of it back, its versions begin anew
+	}
+	return k.gone
 }
 
 // since says whether a log was seen, or written, in a later version than a view shows.
@@ -105,7 +119,7 @@ func (l *looks) since(name string, v logView) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	k := l.byName[name]
-	return k != nil && k.marks[len(k.marks)-1].version > v.version()
+	return k != nil && len(k.marks) > 0 && k.marks[len(k.marks)-1].version > v.version()
 }
 
 // closed returns the last version of a log that is known to be closed.
@@ -123,12 +137,17 @@ func (l *Leases) loadLogVia(ctx context.Context, via requester, name string) (lo
 	if log, ok := l.looks.closed(name); ok {
 		return logView{log: log, known: true, received: l.cfg.Now()}, nil
 	}
+	return l.fetchLog(ctx, via, name)
+}
+
+// fetchLog reads the newest version, of a closed log too.
+func (l *Leases) fetchLog(ctx context.Context, via requester, name string) (logView, error) {
 	data, out, err := via.fetch(ctx, l.name(kindRenewals, name))
 	v := logView{received: l.cfg.Now()}
 	switch outcomeOf(err) {
 	case done:
 	case absent:
-		l.looks.gone(name)
+		l.looks.goneSince(name, v.received)
 		return v, nil
 	default:
 		return v, l.failure(ctx, err, "", "the renewal log cannot be read")

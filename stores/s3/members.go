@@ -48,6 +48,8 @@ type memberships struct {
 	leases   *Leases
 	instance string
 
+	creating chan struct{} // holds one: logs are created one at a time
+
 	mu      sync.Mutex
 	writers []*logWriter
 	begun   int
@@ -55,11 +57,30 @@ type memberships struct {
 }
 
 func newMemberships(l *Leases) *memberships {
-	return &memberships{leases: l, instance: rand.Text(), byKey: map[messages.Key]*membership{}}
+	return &memberships{leases: l, instance: rand.Text(), creating: make(chan struct{}, 1), byKey: map[messages.Key]*membership{}}
 }
 
-// reserve returns a log that has room, and a member number in it that was never used. The caller says when it came.
-func (s *memberships) reserve() (w *logWriter, member int, since uint64) {
+// reserve returns a log that has room, and a member number in it that was never used. The caller says when it came. The log
+// is there: no record ever names one that is not. A nil log: none can be created at the moment, and the lease is renewed by
+// its record, until the next time.
+func (s *memberships) reserve(ctx context.Context) (w *logWriter, member int, since uint64) {
+	if w, member, since = s.room(); w != nil {
+		return w, member, since
+	}
+	select {
+	case s.creating <- struct{}{}:
+		defer func() { <-s.creating }()
+	case <-ctx.Done():
+		return nil, 0, 0
+	}
+	if w, member, since = s.room(); w != nil || !s.create(ctx) {
+		return w, member, since
+	}
+	return s.room()
+}
+
+// room is reserve in the logs that there are.
+func (s *memberships) room() (w *logWriter, member int, since uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var open []*logWriter
@@ -74,13 +95,24 @@ func (s *memberships) reserve() (w *logWriter, member int, since uint64) {
 			return w, member, since
 		}
 	}
+	return nil, 0, 0
+}
+
+// create adds a log. One whose creation is in doubt is left alone for ever: its name is not used again.
+func (s *memberships) create(ctx context.Context) bool {
+	s.mu.Lock()
 	s.begun++
-	w = &logWriter{leases: s.leases, lane: s.leases.requester, logName: fmt.Sprintf("%s-%04d", s.instance, s.begun),
-		members: map[int]*membership{}, sent: map[uint64]time.Time{}}
+	name := fmt.Sprintf("%s-%04d", s.instance, s.begun)
+	s.mu.Unlock()
+	w := &logWriter{leases: s.leases, lane: s.leases.requester, logName: name, members: map[int]*membership{}, sent: map[uint64]time.Time{}}
 	w.lane.room = make(chan struct{}, 1)
+	if !w.create(ctx) {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.writers = append(s.writers, w)
-	member, since, _ = w.reserve()
-	return w, member, since
+	return true
 }
 
 // own returns the writer of a log, if it is one of this process that is still written.

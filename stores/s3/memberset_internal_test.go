@@ -56,7 +56,11 @@ func TestRenewalLogKeepsItsMembers(t *testing.T) {
 		var log *renewalLog
 		want := map[int]state{}
 		for step := range rapid.IntRange(1, 12).Draw(t, "steps") {
-			next := log.next("n", int64(step), "nonce-"+string(rune('a'+step)))
+			nonce := "nonce-" + string(rune('a'+step))
+			next := newLog("n", int64(step), nonce)
+			if log != nil {
+				next = log.next(int64(step), nonce)
+			}
 			members := rapid.SliceOfNDistinct(rapid.IntRange(1, 12), 1, 6, rapid.ID[int]).Draw(t, "members")
 			if rapid.Bool().Draw(t, "revoke") {
 				next.revoke(membersOf(members...))

@@ -46,8 +46,13 @@ func (s sighting) renewable() bool { return s.rec != nil && s.rec.SpanMS > 0 && 
 
 func (l *Leases) completeWith(key messages.Key, s sighting, v logView) sighting {
 	e := s.rec.last()
-	r := renewal{log: v}
+	r := renewal{log: v, gone: v.log == nil}
 	r.group, r.revoked = v.log.newest(e.Member)
+	if r.gone {
+		// Logs are there before records name them, and are never created anew: this one was deleted, and nothing is renewed
+		// in it any more. What was renewed before stands for a span from the first answer that showed this, at most.
+		r.proof = proof{span: time.Duration(e.TTLMS) * time.Millisecond, seen: l.looks.goneSince(e.Log, v.received)}
+	}
 	if r.In > 0 {
 		r.proof = l.proofOf(e.Log, v, r.group)
 		if seen := l.known.noteRenewal(key, e.Nonce, r.In, v.received); seen.Before(r.seen) {
@@ -71,10 +76,10 @@ func (l *Leases) proofOf(name string, v logView, g group) proof {
 }
 
 // quiet sees to it that the lease is renewed no more in the log that the newest entry of its record names: the log's writer
-// has left it (m), or it is revoked. It returns false if the lease must be looked at anew. See rules 2 and 3 of
+// has left it (m), or it is revoked, or the log is gone. It returns false if the lease must be looked at anew. See rules 2 and 3 of
 // docs/decisions/0031-renewal-logs-on-s3.md.
 func (l *Leases) quiet(ctx context.Context, s sighting, m *membership) (bool, error) {
-	if !s.renewable() || s.renewal.revoked {
+	if !s.renewable() || s.renewal.revoked || s.renewal.gone {
 		return true, nil
 	}
 	e := s.rec.last()
@@ -104,7 +109,7 @@ func (l *Leases) revoke(ctx context.Context, e entry, v logView) (bool, error) {
 		return false, nil
 	}
 	now := l.cfg.Now()
-	next := v.log.next(e.Log, l.clock.read(now).UnixMilli(), rand.Text())
+	next := v.log.next(l.clock.read(now).UnixMilli(), rand.Text())
 	over, all := membersOf(e.Member), true
 	for _, g := range next.Standing {
 		if l.proofOf(e.Log, v, g).left(now, l.skew) <= 0 {

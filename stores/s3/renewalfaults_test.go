@@ -178,7 +178,8 @@ func TestALogThatIsGoneOrDamaged(t *testing.T) {
 	}
 }
 
-// A log that vanished after a contender had seen it: the lease is taken all the same.
+// A log that vanished after a contender had seen it: the lease is taken when any renewal that may have stood there is over.
+// And it does not come back.
 func TestTheLeaseOfADeadNodeWhoseLogIsGone(t *testing.T) {
 	t.Parallel()
 	server := s3test.Start(t)
@@ -190,10 +191,34 @@ func TestTheLeaseOfADeadNodeWhoseLogIsGone(t *testing.T) {
 	logs, err := filepath.Glob(server.Path("renewals/*"))
 	require.NoError(t, err)
 	require.Len(t, logs, 1)
+	a.proxy.Decide(func(r *http.Request) s3test.Fate {
+		if isLogPut(r) {
+			return s3test.Late
+		}
+		return s3test.Pass
+	})
+	_, err = a.Renew(t.Context(), key, "a", 1, span)
+	require.ErrorIs(t, err, messages.ErrUnavailable)
+	a.proxy.Decide(nil)
 	require.NoError(t, os.Remove(logs[0]))
 	b.clock.Advance(span)
+	held := func(left time.Duration) {
+		t.Helper()
+		_, err := b.Acquire(t.Context(), key, "b", span)
+		require.ErrorIs(t, err, messages.ErrHeld)
+		require.Equal(t, left, messages.AsError(err).RetryAfter)
+	}
+	held(span)
+	b.clock.Advance(span - time.Millisecond)
+	held(time.Millisecond)
+	for _, code := range a.proxy.Deliver() {
+		require.Equal(t, http.StatusNotFound, code)
+	}
+	b.clock.Advance(time.Millisecond)
 	require.Equal(t, uint64(2), b.acquire(key).Epoch)
 	a.lost(key, 1, "b")
+	_, err = os.Stat(logs[0])
+	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
 // A server that answers nothing holds a renewal up for as long as its caller waits, and no longer.

@@ -23,6 +23,8 @@ func TestATakeoverOfManyRevokesOnceAndReadsTheLogFewTimes(t *testing.T) {
 	t.Parallel()
 	server := s3test.Start(t)
 	a, b := nodeOn(t, server, "a"), nodeOn(t, server, "b")
+	b.acquire(storetest.NewKey()) // it has a renewal log of its own
+	b.proxy.Requests()
 	many := keys(60)
 	for _, key := range many {
 		a.acquire(key)

@@ -87,15 +87,16 @@ func (r *renewalLog) wrote(nonce string) (version uint64, ok bool) {
 	return 0, false
 }
 
-// next begins the next version, a copy of r. A nil r is a log that is not there yet.
-func (r *renewalLog) next(name string, at int64, nonce string) *renewalLog {
-	n := &renewalLog{V: logFormat, Name: name, Version: 1}
-	if r != nil {
-		n.Version, n.Closed = r.Version+1, r.Closed
-		n.Standing, n.Revoked, n.Trail = slices.Clone(r.Standing), slices.Clone(r.Revoked), slices.Clone(r.Trail)
-		at = max(at, r.Trail[len(r.Trail)-1].AtMS)
-	}
-	n.Trail = append(n.Trail, replacement{Version: n.Version, AtMS: at, Nonce: nonce})
+// newLog returns the first version of a log.
+func newLog(name string, at int64, nonce string) *renewalLog {
+	return &renewalLog{V: logFormat, Name: name, Version: 1, Trail: []replacement{{Version: 1, AtMS: at, Nonce: nonce}}}
+}
+
+// next begins the next version, a copy of r.
+func (r *renewalLog) next(at int64, nonce string) *renewalLog {
+	n := &renewalLog{V: logFormat, Name: r.Name, Version: r.Version + 1, Closed: r.Closed,
+		Standing: slices.Clone(r.Standing), Revoked: slices.Clone(r.Revoked), Trail: slices.Clone(r.Trail)}
+	n.Trail = append(n.Trail, replacement{Version: n.Version, AtMS: max(at, r.made().AtMS), Nonce: nonce})
 	return n
 }
 

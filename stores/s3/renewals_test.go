@@ -147,6 +147,7 @@ func TestB6_TheLeasesOfADeadNodeAreTakenByOneReplacementOfItsLog(t *testing.T) {
 	t.Parallel()
 	server := s3test.Start(t)
 	a, b := nodeOn(t, server, "a"), nodeOn(t, server, "b")
+	b.acquire(storetest.NewKey()) // it has a renewal log of its own
 	many := keys(20)
 	for _, key := range many[:18] {
 		a.acquire(key)

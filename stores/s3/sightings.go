@@ -33,6 +33,7 @@ type renewal struct {
 	group
 	proof
 	revoked bool
+	gone    bool    // the log is: the proof is that of any renewal which may have stood in it
 	log     logView // the version that shows it
 }
 
@@ -44,7 +45,7 @@ func (s sighting) proof() proof {
 // it is.
 func (s sighting) left(now time.Time, skew time.Duration) time.Duration {
 	left := s.proof().left(now, skew)
-	if s.renewal.In > 0 && s.rec.SpanMS > 0 {
+	if (s.renewal.In > 0 || s.renewal.gone) && s.rec.SpanMS > 0 {
 		left = max(left, s.renewal.left(now, skew))
 	}
 	return left
@@ -53,7 +54,7 @@ func (s sighting) left(now time.Time, skew time.Duration) time.Duration {
 // held returns how much of the lease is left as its holder counts.
 func (s sighting) held(now time.Time) time.Duration {
 	held := s.proof().held(now)
-	if s.renewal.In > 0 {
+	if s.renewal.In > 0 || s.renewal.gone {
 		held = max(held, s.renewal.held(now))
 	}
 	return held
@@ -61,7 +62,7 @@ func (s sighting) held(now time.Time) time.Duration {
 
 // mine says whether this process sent what the lease stands by.
 func (s sighting) mine() bool {
-	if s.renewal.In > 0 {
+	if s.renewal.In > 0 || s.renewal.gone {
 		return !s.renewal.sent.IsZero()
 	}
 	return !s.sent.IsZero()

@@ -91,7 +91,7 @@ func TestB4_TheTrailIsWholeBeyondTheRenewalLog(t *testing.T) {
 	_, err = leases.Renew(t.Context(), late, "a", 1, time.Minute)
 	require.NoError(t, err)
 	require.NoError(t, os.Remove(chunks[0]))
-	require.Len(t, ops(t, leases, key1), 1+renewals-64)
+	require.Len(t, ops(t, leases, key1), 1+renewals-63, "the first version of the log renewed nothing")
 	require.NoError(t, os.Remove(chunks[2]))
 	_, err = leases.History(t.Context(), key1)
 	require.ErrorIs(t, err, messages.ErrCorrupt)

@@ -122,9 +122,10 @@ func (l *Leases) write(ctx context.Context, key messages.Key, s sighting, c chan
 	e.AtMS, e.Nonce, e.Seq = c.at, rand.Text(), 1
 	var log *logWriter
 	if e.Op == messages.OpAcquire || e.Op == messages.OpRenew {
-		log, e.Member, e.Since = l.members.reserve()
-		defer log.came()
-		e.Log = log.logName
+		if log, e.Member, e.Since = l.members.reserve(ctx); log != nil {
+			defer log.came()
+			e.Log = log.logName
+		}
 	}
 	var before *entry
 	if s.rec == nil {
