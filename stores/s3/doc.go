@@ -28,7 +28,7 @@
 // which the renewal was found to be over, and then replaces the record, on the condition of the version that was read before
 // the log: a renewal in between, by either way, makes one of the two fail. A renewal that the log cannot take goes by the
 // record, which then names another member. The takeover of a dead process's leases costs one revocation: the first one closes
-// its log. The rules, and why, are in docs/decisions/0031-renewal-logs-on-s3.md; internal/model explores them exhaustively.
+// its log. The rules, and why, are in docs/decisions/0031-renewal-logs-in-a-bucket.md; internal/model explores them exhaustively.
 //
 // # When is a lease over?
 //

@@ -77,7 +77,7 @@ func (l *Leases) proofOf(name string, v logView, g group) proof {
 
 // quiet sees to it that the lease is renewed no more in the log that the newest entry of its record names: the log's writer
 // has left it (m), or it is revoked, or the log is gone. It returns false if the lease must be looked at anew. See rules 2 and 3 of
-// docs/decisions/0031-renewal-logs-on-s3.md.
+// docs/decisions/0031-renewal-logs-in-a-bucket.md.
 func (l *Leases) quiet(ctx context.Context, s sighting, m *membership) (bool, error) {
 	if !s.renewable() || s.renewal.revoked || s.renewal.gone {
 		return true, nil

@@ -1,5 +1,5 @@
 // Package model is an exhaustive model of how a lease in a bucket is taken, renewed and given up when its renewals
-// stand in a renewal log (docs/decisions/0031-renewal-logs-on-s3.md). It has tests only, and shares no code with the
+// stand in a renewal log (docs/decisions/0031-renewal-logs-in-a-bucket.md). It has tests only, and shares no code with the
 // package s3: it says whether the RULES leave one owner, not whether the code keeps the rules. Begin with
 // model_test.go: which configurations hold, which broken rules are found, which rules turned out not to be needed.
 //
