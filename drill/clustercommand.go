@@ -19,6 +19,7 @@ type clusterCommand struct {
 	Tenants  int           `default:"300" help:"Tenants."`
 	Rate     int           `default:"200" help:"Requests in a second, over all tenants."`
 	TTL      time.Duration `name:"ttl" default:"3s" help:"Of the leases."`
+	Every    time.Duration `name:"snapshot-every" default:"5s" help:"Pause between snapshots of a tenant that was written to: what a crash may lose."`
 	Frozen   time.Duration `default:"10s" help:"How long a node stands still."`
 	Slack    time.Duration `help:"Added to every bound of time that a step is held to, for busy machines."`
 	Embedded bool          `name:"nats-embedded" help:"Every node runs a NATS server inside itself."`
@@ -35,7 +36,7 @@ func (c *clusterCommand) Run(ctx context.Context, to *console) (err error) {
 	if err != nil {
 		return err
 	}
-	opts := cluster.Options{Nodes: c.Nodes, Tenants: c.Tenants, Rate: c.Rate, TTL: c.TTL, Frozen: c.Frozen, Slack: c.Slack, Embedded: c.Embedded,
+	opts := cluster.Options{Nodes: c.Nodes, Tenants: c.Tenants, Rate: c.Rate, TTL: c.TTL, SnapshotEvery: c.Every, Frozen: c.Frozen, Slack: c.Slack, Embedded: c.Embedded,
 		Leases: engine.Kind(c.Leases), Durable: engine.Kind(c.Durable), Dir: c.Dir, Node: []string{exe, "node"}, Server: []string{exe, "server"}, Out: to.out}
 	if c.Quiet {
 		opts.Out = nil

@@ -161,7 +161,7 @@ func (d *drill) events(ledgers [][]messages.StoredEvent, t trails) Figure {
 		}
 	}
 	f.say("%d acknowledged, %d there; %d lost with the tails of crashed nodes (snapshots every %v), which %d answers \"history_lost\" told", acknowledged, total, lost,
-		snapshotEvery, len(d.load.told))
+		d.opts.SnapshotEvery, len(d.load.told))
 	return f
 }
 
@@ -169,7 +169,7 @@ func (d *drill) events(ledgers [][]messages.StoredEvent, t trails) Figure {
 // no snapshot had to hold it yet.
 func (d *drill) declared(a asked) bool {
 	for _, c := range d.crashes {
-		if messages.OwnerNode(a.owner) == c.node && a.done.Before(c.at.Add(time.Second)) && c.at.Sub(a.done) < 2*snapshotEvery+time.Second {
+		if messages.OwnerNode(a.owner) == c.node && a.done.Before(c.at.Add(time.Second)) && c.at.Sub(a.done) < 2*d.opts.SnapshotEvery+time.Second {
 			return true
 		}
 	}

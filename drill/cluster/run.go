@@ -210,7 +210,7 @@ func (d *drill) newNode(name string, index int) *node {
 	ttl := d.opts.TTL
 	args := []string{"run", "--node-name=" + name, "--state-root=" + filepath.Join(d.opts.Dir, name), "--listen=127.0.0.1:0",
 		"--ttl=" + ttl.String(), "--margin=" + (ttl / 4).String(), "--renew-every=" + (ttl / 5).String(), "--store-timeout=" + (ttl / 3).String(),
-		"--snapshot-every=" + snapshotEvery.String(), "--idle-after=-1s", "--shutdown-timeout=1m", "--log-format=json"}
+		"--snapshot-every=" + d.opts.SnapshotEvery.String(), "--idle-after=-1s", "--shutdown-timeout=1m", "--log-format=json"}
 	switch {
 	case d.opts.Embedded && index >= 0:
 		args = append(args, "--nats-embedded", "--nats-listen="+d.ports[index][0], "--nats-cluster-listen="+d.ports[index][1], "--nats-routes="+strings.Join(d.peers, ","))
@@ -230,9 +230,6 @@ func (d *drill) newNode(name string, index int) *node {
 
 // keepEntries makes the audit trails hold a whole run.
 const keepEntries = "keep_entries=100000"
-
-// snapshotEvery is the declared loss of the nodes.
-const snapshotEvery = time.Second
 
 // storeURL is how cmd/node names a store that is not in NATS.
 func storeURL(s engine.Store) string {
