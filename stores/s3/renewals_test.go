@@ -49,6 +49,22 @@ func (n node) renew(key messages.Key, epoch uint64) messages.Lease {
 	return lease
 }
 
+// renewAll renews leases of epoch 1 at once.
+func (n node) renewAll(many []messages.Key) (leases []messages.Lease) {
+	n.t.Helper()
+	var renewals []stores.Renewal
+	for _, key := range many {
+		renewals = append(renewals, stores.Renewal{Key: key, Owner: n.name, Epoch: 1, TTL: span})
+	}
+	results, err := n.RenewMany(n.t.Context(), renewals)
+	require.NoError(n.t, err)
+	for _, r := range results {
+		require.NoError(n.t, r.Err)
+		leases = append(leases, r.Lease)
+	}
+	return leases
+}
+
 // held requires that the lease is held, and for how long yet as far as n can prove.
 func (n node) held(key messages.Key, by messages.Lease, left time.Duration) {
 	n.t.Helper()
@@ -191,26 +207,29 @@ func TestB6_OneLeaseOfALiveNodeIsTaken(t *testing.T) {
 	t.Parallel()
 	server := s3test.Start(t)
 	a, b := nodeOn(t, server, "a"), nodeOn(t, server, "b")
-	over, live := storetest.NewKey(), storetest.NewKey()
+	over, many := storetest.NewKey(), keys(5)
+	live := many[0]
 	a.acquire(over)
-	a.acquire(live)
+	for _, key := range many {
+		a.acquire(key)
+	}
 	last := a.renew(over, 1)
 	for range 5 {
-		b.held(live, a.renew(live, 1), span)
+		b.held(live, a.renewAll(many)[0], span)
 		b.clock.Advance(span / 5)
 	}
 	b.held(over, last, span)
 	b.clock.Advance(span - 1)
-	end := a.renew(live, 1)
+	end := a.renewAll(many)[0]
 	b.held(live, end, span)
 	b.clock.Advance(1)
 	require.Equal(t, uint64(2), b.acquire(over).Epoch)
 
 	a.proxy.Requests()
-	a.renew(live, 1)
+	a.renewAll(many)
 	require.Equal(t, 3, a.sent(anything), "it learns of the revocation, and goes on in the log")
-	end = a.renew(live, 1)
-	require.Equal(t, 1, a.sent(anything), "it is still renewed in the log")
+	end = a.renewAll(many)[0]
+	require.Equal(t, 1, a.sent(anything), "they are still renewed in the log")
 	b.held(live, end, span)
 	a.lost(over, 1, "b")
 	require.Equal(t, []string{"acquire a 1 0", "renew a 1 0", "acquire b 2 0"}, ops(t, b.Leases, over))
