@@ -14,6 +14,7 @@ import (
 //     has never granted
 //   - CodeNotOwner: there is a later epoch than this node's, and the caller has seen it; or the tenant is not open here
 //
+// A copy of a repeatable request that comes while another is carried out (messages.Request.ID) is answered as that is.
 // The deadline is the earlier one of ctx and of the request.
 func (n *Node) Do(ctx context.Context, req *messages.Request) *messages.Reply {
 	reply := &messages.Reply{Owner: n.owner}
@@ -26,9 +27,17 @@ func (n *Node) Do(ctx context.Context, req *messages.Request) *messages.Reply {
 		ctx, cancel = context.WithTimeout(ctx, req.Timeout())
 		defer cancel()
 	}
-	if req.Action == messages.ActionLocate {
+	switch {
+	case req.Action == messages.ActionLocate:
 		return reply // a node that is asked alone is the one to ask
+	case req.ID != "" && req.Repeatable():
+		return n.copies.do(ctx, req, func() *messages.Reply { return n.carryOut(ctx, req, reply) })
 	}
+	return n.carryOut(ctx, req, reply)
+}
+
+// carryOut is Do for a request that is this node's to carry out.
+func (n *Node) carryOut(ctx context.Context, req *messages.Request, reply *messages.Reply) *messages.Reply {
 	t := &Tenant{node: n, key: req.Key}
 	var err error
 	switch req.Action {

@@ -46,6 +46,7 @@ type Node struct {
 	closers    []io.Closer // what Start opened itself
 
 	// Shared with callers, who must not wait for a mailbox to learn these.
+	copies   copies
 	active   sync.Map // messages.Key → *activation; written by the supervisor alone
 	inFlight atomic.Int64
 	disk     disk

@@ -42,6 +42,9 @@ func (s Seen) Before(t Seen) bool {
 	return s.Epoch < t.Epoch || (s.Epoch == t.Epoch && s.Seq < t.Seq)
 }
 
+// MaxRequestIDBytes bounds Request.ID.
+const MaxRequestIDBytes = 64
+
 // Request is one request to a tenant, as it travels between clients and nodes.
 type Request struct {
 	Version int    `json:"v"`
@@ -50,6 +53,9 @@ type Request struct {
 	// TimeoutMS is how much time the caller's deadline left when the request was sent, in ms. It is a
 	// duration because the clocks of two machines differ.
 	TimeoutMS int64 `json:"timeout_ms"`
+	// ID names one wish of one caller; every copy of the request that is sent for it has the same. Copies that are with the
+	// owner at the same time are carried out once and answered alike. "": every copy is a wish of its own.
+	ID string `json:"id,omitempty"`
 	// Seen is what the caller has seen. No older state answers, and nothing is done on one.
 	Seen Seen `json:"seen,omitzero"`
 	// Avoid names the owners (node incarnations) that did not answer this caller a moment ago.
@@ -113,6 +119,9 @@ func (r *Request) Validate() error {
 	}
 	if len(r.Avoid) > maxAvoid {
 		return invalid("the request avoids too many owners")
+	}
+	if len(r.ID) > MaxRequestIDBytes {
+		return invalid("the id of the request is too long")
 	}
 	if err := r.fits(); err != nil {
 		return err

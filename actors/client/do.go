@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"slices"
 	"time"
@@ -21,7 +22,7 @@ const (
 var errClosed = &messages.Error{Code: messages.CodeClosed, Message: "the client is closed"}
 
 // Do carries a request to the tenant's owner and returns its reply; see the package comment for what is tried
-// again. The reply is never nil: it is a success, or has an Error. Do fills in Version and TimeoutMS, adds to Avoid,
+// again. The reply is never nil: it is a success, or has an Error. Do fills in Version, ID and TimeoutMS, adds to Avoid,
 // and leaves req as it is. A success that is older than req.Seen is never returned. A ctx without a
 // deadline gets Config.RequestTimeout. Safe for concurrent use, also with one req.
 func (c *Client) Do(ctx context.Context, req *messages.Request) *messages.Reply {
@@ -47,6 +48,9 @@ func (c *Client) Do(ctx context.Context, req *messages.Request) *messages.Reply 
 	defer cancel(nil)
 	defer context.AfterFunc(c.life, func() { cancel(errClosed) })()
 	r.repeatable, r.patience = r.req.Repeatable(), c.cfg.AttemptTimeout
+	if r.repeatable && r.req.ID == "" {
+		r.req.ID = rand.Text()
+	}
 	c.budget.requested()
 	return r.loop(ctx)
 }

@@ -55,8 +55,8 @@
 //     answered nothing since (eight at a time), and what is sent to another owner than the one that is waited for: they do
 //     not burden one that is slow.
 //
-// The two may both be carried out: the owner settles that by the key, and the answer may say Duplicate. [Client.Stats] counts
-// what was hedged.
+// Two copies that meet at the owner are carried out once. If the second comes later, the owner settles that by the key, and
+// the answer may say Duplicate. [Client.Stats] counts what was hedged.
 //
 // # What a caller has seen
 //
