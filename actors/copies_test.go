@@ -2,6 +2,7 @@ package actors_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,6 +52,13 @@ func TestW2_CopiesOfARequestAreOne(t *testing.T) {
 		require.NotEqual(t, a.Appended[0].Seq, c.Appended[0].Seq)
 		require.Equal(t, a.Appended[0].Seq, d.Appended[0].Seq)
 		require.NotEqual(t, a.Appended[0].Duplicate, d.Appended[0].Duplicate, "one of the two wishes came first")
-		require.True(t, (<-ask(t.Context(), "id-1", "k", "key-1")).Appended[0].Duplicate, "it is over: this is another wish")
+		// A copy that comes late, because the first answer was lost. And others.
+		require.Equal(t, a.Appended, (<-ask(t.Context(), "id-1", "k", "key-1")).Appended)
+		require.True(t, (<-ask(t.Context(), "id-3", "k", "key-1")).Appended[0].Duplicate)
+		require.True(t, (<-ask(t.Context(), "id-1", "another", "key-2")).Appended[0].Duplicate, "another wish with the id of this one")
+		for i := range 5000 { // it is forgotten in the end
+			require.Nil(t, (<-ask(t.Context(), fmt.Sprint("id-", 10+i), "k", "key-1")).Error)
+		}
+		require.True(t, (<-ask(t.Context(), "id-1", "k", "key-1")).Appended[0].Duplicate)
 	})
 }

@@ -30,7 +30,7 @@ func (n *Node) Do(ctx context.Context, req *messages.Request) *messages.Reply {
 	switch {
 	case req.Action == messages.ActionLocate:
 		return reply // a node that is asked alone is the one to ask
-	case req.ID != "" && req.Repeatable():
+	case req.ID != "" && (req.Action == messages.ActionAppend || req.Action == messages.ActionCall) && req.Repeatable():
 		return n.copies.do(ctx, req, func() *messages.Reply { return n.carryOut(ctx, req, reply) })
 	}
 	return n.carryOut(ctx, req, reply)

@@ -54,7 +54,8 @@ type Request struct {
 	// duration because the clocks of two machines differ.
 	TimeoutMS int64 `json:"timeout_ms"`
 	// ID names one wish of one caller; every copy of the request that is sent for it has the same. Copies that are with the
-	// owner at the same time are carried out once and answered alike. "": every copy is a wish of its own.
+	// owner at the same time are carried out once and answered alike, and a later one is told of no duplicate, if the owner
+	// remembers the first. "": every copy is a wish of its own.
 	ID string `json:"id,omitempty"`
 	// Seen is what the caller has seen. No older state answers, and nothing is done on one.
 	Seen Seen `json:"seen,omitzero"`
