@@ -15,20 +15,6 @@ import (
 	"github.com/leasehold/leasehold/stores/storetest"
 )
 
-// smallDisk mounts a file system of 8 MiB. It needs root; CI must have it.
-func smallDisk(t *testing.T) string {
-	t.Helper()
-	folder := t.TempDir()
-	if err := syscall.Mount("tmpfs", folder, "tmpfs", 0, "size=8m"); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("CI must be able to mount a tmpfs: %v", err)
-		}
-		t.Skipf("no mount here: %v", err)
-	}
-	t.Cleanup(func() { require.NoError(t, syscall.Unmount(folder, 0)) })
-	return folder
-}
-
 // fillUp writes until the disk is full, and returns what makes room again.
 func fillUp(t *testing.T, folder string) (makeRoom func()) {
 	t.Helper()
@@ -42,7 +28,7 @@ var large = messages.Event{Kind: "large", Payload: []byte(`"` + strings.Repeat("
 // A node whose disk is full refuses to open a tenant, gives the lease back, takes no further ones, and keeps what it
 // has; what could not store something can go elsewhere, though there is no room for a copy of it.
 func TestANodeWithAFullDiskTakesNoTenants(t *testing.T) {
-	root := smallDisk(t)
+	root := storetest.SmallDisk(t, "8m", 0)
 	inBubble(t, func(t *testing.T, f *fleet) {
 		n := f.start(func(c *actors.Config) { c.StateRoot, c.SnapshotEvery = root, time.Hour })
 		mine := open(t, n, "mine")
@@ -85,7 +71,7 @@ func TestANodeWithAFullDiskTakesNoTenants(t *testing.T) {
 
 // The disk is looked at again although nobody asks for a tenant.
 func TestANodeTakesTenantsAgainWhenThereIsRoom(t *testing.T) {
-	root := smallDisk(t)
+	root := storetest.SmallDisk(t, "8m", 0)
 	inBubble(t, func(t *testing.T, f *fleet) {
 		n := f.start(func(c *actors.Config) { c.StateRoot = root })
 		makeRoom := fillUp(t, root)
@@ -116,7 +102,7 @@ func TestAFullDurableStoreDoesNotKeepANodeFromTakingTenants(t *testing.T) {
 
 // What is not the disk's fault does not make a node write to it again and again.
 func TestOtherFailuresDoNotWearTheDisk(t *testing.T) {
-	root := smallDisk(t)
+	root := storetest.SmallDisk(t, "8m", 0)
 	inBubble(t, func(t *testing.T, f *fleet) {
 		n := f.start(func(c *actors.Config) { c.StateRoot = root })
 		time.Sleep(time.Second)

@@ -14,19 +14,13 @@ import (
 	"github.com/leasehold/leasehold/actors"
 	"github.com/leasehold/leasehold/actors/cluster"
 	"github.com/leasehold/leasehold/messages"
+	"github.com/leasehold/leasehold/stores/storetest"
 )
 
-// onSmallDisk puts a member's local files onto a file system of 8 MiB. It needs root; CI must have it.
+// onSmallDisk puts a member's local files onto a file system of 8 MiB.
 func onSmallDisk(t *testing.T) (root string, change func(*actors.Config, *cluster.Config)) {
 	t.Helper()
-	root = t.TempDir()
-	if err := syscall.Mount("tmpfs", root, "tmpfs", 0, "size=8m"); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("CI must be able to mount a tmpfs: %v", err)
-		}
-		t.Skipf("no mount here: %v", err)
-	}
-	t.Cleanup(func() { require.NoError(t, syscall.Unmount(root, 0)) })
+	root = storetest.SmallDisk(t, "8m", 0)
 	return root, func(n *actors.Config, _ *cluster.Config) { n.StateRoot, n.SnapshotEvery = root, time.Hour }
 }
 

@@ -11,27 +11,15 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-)
 
-// mount mounts a small file system of its own. It needs root; CI must have it.
-func mount(t *testing.T, size string, flags uintptr) string {
-	t.Helper()
-	folder := t.TempDir()
-	if err := syscall.Mount("tmpfs", folder, "tmpfs", flags, "size="+size); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("CI must be able to mount a tmpfs: %v", err)
-		}
-		t.Skipf("no mount here: %v", err)
-	}
-	t.Cleanup(func() { require.NoError(t, syscall.Unmount(folder, 0)) })
-	return folder
-}
+	"github.com/leasehold/leasehold/stores/storetest"
+)
 
 // The disk of the local files is full: writes are refused with a typed error, reads go on, what was
 // acknowledged stays, and with space again everything works.
 func TestRun_FullStateRoot(t *testing.T) {
 	t.Parallel()
-	root := mount(t, "8m", 0)
+	root := storetest.SmallDisk(t, "8m", 0)
 	shared := t.TempDir()
 	p := run(t, root, "--snapshot-every=1h", "--leases=sqlite:"+filepath.Join(shared, "leases.db"), "--durable=dir:"+filepath.Join(shared, "copies"))
 	require.Equal(t, 200, p.post(path(tenantOne)+"/events", `{"kind":"first"}`).status)
@@ -78,7 +66,7 @@ func TestRun_FullStateRoot(t *testing.T) {
 // typed error and the tenant goes on serving (H3); with space again nothing was lost.
 func TestRun_FullDurableStore(t *testing.T) {
 	t.Parallel()
-	copies := mount(t, "4m", 0)
+	copies := storetest.SmallDisk(t, "4m", 0)
 	root := t.TempDir()
 	p := run(t, root, "--snapshot-every=1h", "--durable-timeout=1s", "--durable=dir:"+copies)
 	require.Equal(t, 200, p.post(path(tenantOne)+"/events", `{"kind":"first"}`).status)
@@ -97,7 +85,7 @@ func TestRun_FullDurableStore(t *testing.T) {
 
 func TestRun_ReadOnlyStateRoot(t *testing.T) {
 	t.Parallel()
-	_, stderr, code := tool(t, "run", "--listen=127.0.0.1:0", "--state-root="+mount(t, "1m", syscall.MS_RDONLY))
+	_, stderr, code := tool(t, "run", "--listen=127.0.0.1:0", "--state-root="+storetest.SmallDisk(t, "1m", syscall.MS_RDONLY))
 	require.Equal(t, 1, code, stderr)
 	require.Contains(t, stderr, "storage")
 }
