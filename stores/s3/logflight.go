@@ -4,13 +4,10 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"github.com/leasehold/leasehold/messages"
 )
@@ -181,15 +178,7 @@ func (r requester) putLog(ctx context.Context, next *renewalLog, cond string) (e
 	if err != nil {
 		return "", sent, refused, err
 	}
-	sum := sha256.Sum256(data)
-	in := &awss3.PutObjectInput{Bucket: &r.cfg.Bucket, Key: r.name(kindRenewals, next.Name), ContentType: aws.String("application/json"),
-		ChecksumSHA256:       aws.String(base64.StdEncoding.EncodeToString(sum[:])),
-		ServerSideEncryption: types.ServerSideEncryption(r.cfg.SSE), SSEKMSKeyId: optional(r.cfg.KMSKeyID)}
-	if cond == "" {
-		in.IfNoneMatch = aws.String("*")
-	} else {
-		in.IfMatch = &cond
-	}
+	in := r.document(kindRenewals, next.Name, data, cond)
 	out = refused
 	for n := 0; ; n++ {
 		var answer *awss3.PutObjectOutput

@@ -3,9 +3,7 @@ package s3
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/leasehold/leasehold/messages"
@@ -24,11 +22,15 @@ func (r requester) makeLogRoom(ctx context.Context, next *renewalLog) error {
 		return nil
 	}
 	over := next.Trail[:logOverflow]
-	if err := r.keep(ctx, kindLogTrail, chunkName(next.Name, over[0].Version, over[logOverflow-1].Version), over); err != nil {
+	if err := r.keep(ctx, kindLogTrail, logChunkName(next.Name, over), over); err != nil {
 		return err
 	}
 	next.Trail = next.Trail[logOverflow:]
 	return nil
+}
+
+func logChunkName(log string, over []replacement) string {
+	return chunkName(log, over[0].Version, over[len(over)-1].Version)
 }
 
 // logMember is what an entry of a record names.
@@ -121,7 +123,9 @@ func (l *Leases) replacements(ctx context.Context, name string, after uint64) ([
 				wanted = append(wanted, chunk)
 			}
 		}
-		chunks, err := inParallel(ctx, wanted, l.chunk)
+		chunks, err := inParallel(ctx, wanted, func(ctx context.Context, chunk string) ([]replacement, error) {
+			return readChunk(ctx, l.requester, kindLogTrail, chunk, func(over []replacement) string { return logChunkName(name, over) })
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -132,19 +136,4 @@ func (l *Leases) replacements(ctx context.Context, name string, after uint64) ([
 		return nil, &messages.Error{Code: messages.CodeCorrupt, Object: kindLogTrail + name, Message: "the trail of the renewal log has a gap or breaks the rules", Err: err}
 	}
 	return found, nil
-}
-
-// chunk reads an overflow object of a renewal log; nil: it expired between the list and the read.
-func (l *Leases) chunk(ctx context.Context, name string) (chunk []replacement, err error) {
-	data, _, err := l.fetch(ctx, l.name(kindLogTrail, name))
-	if outcomeOf(err) == absent {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, l.failure(ctx, err, "", "the trail of the renewal log cannot be read")
-	}
-	if err := json.Unmarshal(data, &chunk); err != nil || len(chunk) == 0 || !strings.HasSuffix("/"+name, chunkName("", chunk[0].Version, chunk[len(chunk)-1].Version)) {
-		return nil, &messages.Error{Code: messages.CodeCorrupt, Object: kindLogTrail + name, Message: "an overflow object of the renewal log is damaged", Err: err}
-	}
-	return chunk, nil
 }

@@ -113,15 +113,20 @@ func TestB2_ARenewalInFlightOfTheSameProcessWins(t *testing.T) {
 	a.renew(key, 1)
 }
 
-// The record is not written while a renewal in flight may still be granted.
-func TestAForgetWaitsForTheRenewalInFlight(t *testing.T) {
-	t.Parallel()
+// halfway returns two nodes, and a key of which the first one holds the lease: renewed in its log, half a span ago.
+func halfway(t *testing.T) (a, b node, key messages.Key) {
 	server := s3test.Start(t)
-	a, b := nodeOn(t, server, "a"), nodeOn(t, server, "b")
-	key := storetest.NewKey()
+	a, b, key = nodeOn(t, server, "a"), nodeOn(t, server, "b"), storetest.NewKey()
 	a.acquire(key)
 	a.renew(key, 1)
 	a.clock.Advance(span / 2)
+	return a, b, key
+}
+
+// The record is not written while a renewal in flight may still be granted.
+func TestAForgetWaitsForTheRenewalInFlight(t *testing.T) {
+	t.Parallel()
+	a, b, key := halfway(t)
 	arrived, gate := make(chan struct{}), make(chan struct{})
 	a.proxy.Decide(func(r *http.Request) s3test.Fate {
 		if isLogPut(r) {
@@ -154,17 +159,13 @@ func TestAForgetWaitsForTheRenewalInFlight(t *testing.T) {
 // While the record is being written, the lease is renewed in the log no more: nobody would look there after.
 func TestARenewalWaitsForTheForgetInFlight(t *testing.T) {
 	t.Parallel()
-	server := s3test.Start(t)
-	a, b := nodeOn(t, server, "a"), nodeOn(t, server, "b")
-	key := storetest.NewKey()
-	a.acquire(key)
-	a.renew(key, 1)
-	a.clock.Advance(span / 2)
+	a, b, key := halfway(t)
 	arrived, gate := make(chan struct{}), make(chan struct{})
-	var first sync.Once
+	firstPut := first(isRecordPut)
 	a.proxy.Decide(func(r *http.Request) s3test.Fate {
-		if isRecordPut(r) {
-			first.Do(func() { close(arrived); <-gate })
+		if firstPut(r) {
+			close(arrived)
+			<-gate
 		}
 		return s3test.Pass
 	})

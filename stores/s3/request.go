@@ -2,9 +2,15 @@ package s3
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"math/rand/v2"
 	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 )
 
 // requester sends requests to the bucket, a bounded number at a time.
@@ -87,6 +93,21 @@ func (r requester) repeat(ctx context.Context, size int64, send func(context.Con
 		}
 		return err
 	}
+}
+
+// document returns the put of a JSON document that replaces the version with an etag; "": that creates it. The body is set
+// for each try.
+func (r requester) document(kind, key string, data []byte, etag string) *awss3.PutObjectInput {
+	sum := sha256.Sum256(data)
+	in := &awss3.PutObjectInput{Bucket: &r.cfg.Bucket, Key: r.name(kind, key), ContentType: aws.String("application/json"),
+		ChecksumSHA256:       aws.String(base64.StdEncoding.EncodeToString(sum[:])),
+		ServerSideEncryption: types.ServerSideEncryption(r.cfg.SSE), SSEKMSKeyId: optional(r.cfg.KMSKeyID)}
+	if etag == "" {
+		in.IfNoneMatch = aws.String("*")
+	} else {
+		in.IfMatch = &etag
+	}
+	return in
 }
 
 // begin refuses work on a closed bucket, and for a caller who has given up.

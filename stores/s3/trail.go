@@ -5,9 +5,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
@@ -130,19 +130,28 @@ func (l *Leases) chunks(ctx context.Context, kind, of string, limit int) ([]stri
 }
 
 func (l *Leases) overflowed(ctx context.Context, key messages.Key, names []string) ([][]entry, error) {
-	return inParallel(ctx, names, func(ctx context.Context, name string) (chunk []entry, err error) {
-		data, _, err := l.fetch(ctx, l.name(kindTrail, name))
-		if outcomeOf(err) == absent {
-			return nil, nil // expired between the list and the read
+	return inParallel(ctx, names, func(ctx context.Context, name string) ([]entry, error) {
+		chunk, err := readChunk(ctx, l.requester, kindTrail, name, func(chunk []entry) string { return overflowName(key, chunk) })
+		if e, ok := errors.AsType[*messages.Error](err); ok && e.Code == messages.CodeCorrupt {
+			e.Key = key.String()
 		}
-		if err != nil {
-			return nil, l.failure(ctx, err, "", "the audit trail cannot be read")
-		}
-		if err := json.Unmarshal(data, &chunk); err != nil || len(chunk) == 0 || !strings.HasSuffix(name, overflowName(key, chunk)) {
-			return nil, corrupt(key, kindTrail+name, "an overflow object of the audit trail is damaged", err)
-		}
-		return chunk, nil
+		return chunk, err
 	})
+}
+
+// readChunk reads an overflow object, whose name follows from what is in it; nil: it expired between the list and the read.
+func readChunk[T any](ctx context.Context, r requester, kind, name string, nameOf func([]T) string) (chunk []T, err error) {
+	data, _, err := r.fetch(ctx, r.name(kind, name))
+	if outcomeOf(err) == absent {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, r.failure(ctx, err, "", "the audit trail cannot be read")
+	}
+	if err := json.Unmarshal(data, &chunk); err != nil || len(chunk) == 0 || name != nameOf(chunk) {
+		return nil, &messages.Error{Code: messages.CodeCorrupt, Object: kind + name, Message: "an overflow object of the audit trail is damaged", Err: err}
+	}
+	return chunk, nil
 }
 
 func errVanished(key messages.Key) error {

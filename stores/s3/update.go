@@ -4,14 +4,11 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"github.com/leasehold/leasehold/messages"
 )
@@ -159,15 +156,7 @@ func (l *Leases) write(ctx context.Context, key messages.Key, s sighting, c chan
 // replace sends the new version until it is known what became of it. All tries are the same bytes with
 // the same condition, so together they take effect at most once. log is that of the member which it names.
 func (l *Leases) replace(ctx context.Context, key messages.Key, s sighting, next record, data []byte, log *logWriter) (*entry, error) {
-	sum := sha256.Sum256(data)
-	in := &awss3.PutObjectInput{Bucket: &l.cfg.Bucket, Key: l.name(kindLeases, key.String()), ContentType: aws.String("application/json"),
-		ChecksumSHA256:       aws.String(base64.StdEncoding.EncodeToString(sum[:])),
-		ServerSideEncryption: types.ServerSideEncryption(l.cfg.SSE), SSEKMSKeyId: optional(l.cfg.KMSKeyID)}
-	if s.rec == nil {
-		in.IfNoneMatch = aws.String("*")
-	} else {
-		in.IfMatch = &s.etag
-	}
+	in := l.document(kindLeases, key.String(), data, s.etag)
 	var sent time.Time // of the first try: no later one can have taken effect before it
 	mayStand := false
 	for n := 0; ; n++ {
