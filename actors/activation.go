@@ -85,9 +85,10 @@ func (a *activation) order(ctx context.Context, msg any, reply chan error) error
 	return err
 }
 
-func (a *activation) handOff(ctx context.Context, reason string) error {
+// handOff orders a handoff, to next if that is known; "": to whoever comes.
+func (a *activation) handOff(ctx context.Context, reason, next string) error {
 	reply := make(chan error, 1)
-	return a.order(ctx, handoff{ctx: ctx, reason: reason, reply: reply}, reply)
+	return a.order(ctx, handoff{ctx: ctx, reason: reason, next: next, reply: reply}, reply)
 }
 
 func (a *activation) abandon(ctx context.Context) error {

@@ -100,7 +100,7 @@ func (t *Tenant) doOrder(ctx context.Context, req *messages.Request, reply *mess
 		reply.Manifest, reply.Epoch, reply.Seq = &manifest, manifest.Epoch, manifest.LastSeq
 		return nil
 	case messages.ActionHandoff:
-		return t.node.ifHere(ctx, t.key, func(ctx context.Context, act *activation) error { return act.handOff(ctx, reasonRequested) })
+		return t.node.ifHere(ctx, t.key, func(ctx context.Context, act *activation) error { return act.handOff(ctx, reasonRequested, "") })
 	case messages.ActionAbandon:
 		return t.node.ifHere(ctx, t.key, func(ctx context.Context, act *activation) error { return act.abandon(ctx) })
 	default:

@@ -248,7 +248,7 @@ func (t *Tenant) Snapshot(ctx context.Context) (manifest messages.Manifest, err 
 // lease: the next owner starts at once with every acknowledged write. If the flush fails, or ctx
 // ends before it, the tenant keeps its lease and serves again.
 func (t *Tenant) Handoff(ctx context.Context) error {
-	return t.command(ctx, "handoff", func(ctx context.Context, act *activation) error { return act.handOff(ctx, reasonRequested) })
+	return t.command(ctx, "handoff", func(ctx context.Context, act *activation) error { return act.handOff(ctx, reasonRequested, "") })
 }
 
 // Abandon releases the lease at once, without a flush: what no snapshot holds is lost.

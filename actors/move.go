@@ -53,10 +53,7 @@ func (n *Node) Lease(ctx context.Context, key messages.Key) (lease messages.Leas
 // CodeDraining, and Owner names it. A tenant without an actor on this node is CodeNotOwner. When Move
 // returns nil, the lease was released, or runs out if the lease store did not answer.
 func (n *Node) Move(ctx context.Context, key messages.Key, next string) error {
-	return n.ifHere(ctx, key, func(ctx context.Context, act *activation) error {
-		reply := make(chan error, 1)
-		return act.order(ctx, handoff{ctx: ctx, reason: reasonMoved, next: next, reply: reply}, reply)
-	})
+	return n.ifHere(ctx, key, func(ctx context.Context, act *activation) error { return act.handOff(ctx, reasonMoved, next) })
 }
 
 // ifHere gives an order to a tenant that is open on this node. Unlike Tenant.command it never opens one, also

@@ -220,7 +220,7 @@ func (s *supervisor) handOffNext(self *mailbox.Self) {
 		s.running++
 		ctx := s.ending.ctx
 		self.Go(func(context.Context) any {
-			return handedOff{act, act.handOff(ctx, reasonShutdown)}
+			return handedOff{act, act.handOff(ctx, reasonShutdown, "")}
 		})
 	}
 	if s.running == 0 && len(s.queue) == 0 {
