@@ -8,6 +8,8 @@ SIZING  := ./stores/sizing
 # Pure state exploration: there is nothing in it for the race detector.
 MODELS  := ./stores/s3/internal/model
 CORE     = $(filter-out $(shell $(GO) list $(ENGINES) $(SIZING) $(MODELS)),$(shell $(GO) list $(PKGS)))
+# `go test`, with a line for each test, or package, as soon as it has ended.
+SHOW     = $(GO) tool gotestsum --hide-summary=skipped --format
 FUZZTIME ?= 10s
 SOAK     ?= 5000
 
@@ -16,20 +18,23 @@ help: ## list the targets
 	@awk -F':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: ## start a node on the embedded defaults (127.0.0.1:7070, ./leasehold-data)
+	@[ "$$($(GO) list -f '{{.Stale}}' github.com/mattn/go-sqlite3)" = false ] || echo "compiling SQLite, which takes about a minute, and is done once" >&2
 	$(GO) run ./cmd/node run
 
 # The simulation runs twice: in full without the race detector, which makes it four times slower, and
 # in part with it.
 test: lint ## vet, linters, 20 hours of simulated fleet life, every test under the race detector
-	$(GO) test -timeout 15m ./drill/sim $(MODELS)
-	$(GO) test -race -timeout 15m $(CORE)
+	$(SHOW) testname -- -timeout 15m ./drill/sim $(MODELS)
+	@echo "every package under the race detector: compiling them comes first, and takes minutes the first time"
+	$(SHOW) pkgname -- -race -timeout 15m $(CORE)
 
 # The sizing has 5,000 open tenants, and the race detector would measure itself.
 engines: ## stores and drills on real servers: NATS and S3 (embedded), PostgreSQL and MariaDB (if installed)
-	$(GO) test -race -timeout 15m $(ENGINES)
+	$(SHOW) pkgname -- -race -timeout 15m $(ENGINES)
 	$(GO) test -v -timeout 15m $(SIZING)
 
 lint: ## gofmt, vet, staticcheck (pinned in go.mod)
+	@echo "gofmt, vet, staticcheck"
 	@out=$$(gofmt -l .); if [ -n "$$out" ]; then echo "not gofmt'ed:"; echo "$$out"; exit 1; fi
 	$(GO) vet $(PKGS)
 	$(GO) tool staticcheck $(PKGS)

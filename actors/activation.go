@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -10,11 +11,12 @@ import (
 	"github.com/leasehold/leasehold/messages"
 )
 
-// Reasons of a handoff. A caller who meets one of the first two waits for its end and opens the
+// Reasons of a handoff. A caller who meets one of the first three waits for its end and opens the
 // tenant again; the others it is told about.
 const (
 	reasonIdle      = "idle"
 	reasonEvicted   = "evicted"
+	reasonLostFiles = "lost-files"
 	reasonRequested = "requested"
 	reasonShutdown  = "shutdown"
 	reasonMoved     = "moved"
@@ -29,11 +31,15 @@ type activation struct {
 
 	ledger   atomic.Pointer[ledgeractor.Handle] // nil until the tenant serves
 	epoch    atomic.Uint64
-	base     atomic.Int64           // the last seq that this epoch began with
-	next     atomic.Pointer[string] // the owner that the newest drain hands the tenant to; "": nobody was named
+	began    atomic.Pointer[[]messages.Began] // what this epoch, and those before it, began with
+	next     atomic.Pointer[string]           // the owner that the newest drain hands the tenant to; "": nobody was named
 	serving  atomic.Bool
 	passing  atomic.Bool                    // the newest drain is for a reason that callers are not told
-	corrupt  atomic.Pointer[messages.Error] // why the open failed, if a copy was at fault
+	before   *messages.Error                // why the last open failed, if it did
+	failed   atomic.Pointer[messages.Error] // why this open failed, if it used up an epoch, or would have
+	opened   atomic.Bool                    // it has served
+	needs    atomic.Int64                   // of an application that opens the ledger: ledgeractor.Needs
+	called   sync.Map                       // command → nil: what was called, of the commands that are registered
 	cramped  atomic.Bool                    // a request could not store what it had to since the disk has been full
 	hurry    atomic.Pointer[chan struct{}]  // closed when the activation stops serving
 	slot     atomic.Int32                   // whether it holds one of Node.transfers or urgent: a slot constant
@@ -77,23 +83,29 @@ func ask[T any](ctx context.Context, a *activation, msg any, reply chan T) (T, e
 	}
 }
 
-func (a *activation) order(ctx context.Context, msg any, reply chan error) error {
-	err, failed := ask(ctx, a, msg, reply)
-	if failed != nil {
-		return failed
-	}
-	return err
-}
-
 // handOff orders a handoff, to next if that is known; "": to whoever comes.
 func (a *activation) handOff(ctx context.Context, reason, next string) error {
-	reply := make(chan error, 1)
-	return a.order(ctx, handoff{ctx: ctx, reason: reason, next: next, reply: reply}, reply)
+	o, reply := &order{}, make(chan error, 1)
+	return giveAndWait(ctx, a, o, handoff{ctx: ctx, reason: reason, next: next, order: o, reply: reply}, reply)
 }
 
 func (a *activation) abandon(ctx context.Context) error {
-	reply := make(chan error, 1)
-	return a.order(ctx, abandon{reply}, reply)
+	o, reply := &order{}, make(chan error, 1)
+	return giveAndWait(ctx, a, o, abandon{o, reply}, reply)
+}
+
+func (a *activation) forget(ctx context.Context) error {
+	o, reply := &order{}, make(chan error, 1)
+	return giveAndWait(ctx, a, o, forget{ctx, o, reply}, reply)
+}
+
+func (a *activation) snapshot(ctx context.Context) (messages.Manifest, error) {
+	o, reply := &order{}, make(chan snapshotDone, 1)
+	done, err := give(ctx, a, o, snapshotNow{o, reply}, reply)
+	if err != nil {
+		return messages.Manifest{}, err
+	}
+	return done.manifest, o.refusal(a, done.err)
 }
 
 func (a *activation) status(ctx context.Context) (Status, error) {
@@ -118,10 +130,15 @@ type Status struct {
 	State    State             `json:"state"`
 	Owner    string            `json:"owner"`
 	Epoch    uint64            `json:"epoch"`
-	From     messages.Position `json:"from"`               // what this epoch was restored from
-	Snapshot uint64            `json:"snapshot"`           // the newest snapshot of this epoch that counts; 0: none
-	Unsaved  bool              `json:"unsaved"`            // there are commits that no snapshot holds yet
-	Fenced   string            `json:"fenced,omitempty"`   // why nothing is acknowledged at the moment
-	Window   time.Duration     `json:"window_ns"`          // what is left of the lease by the holder's own clock
-	LastSeq  int64             `json:"last_seq,omitempty"` // as of the open or the newest snapshot
+	From     messages.Position `json:"from"`     // what this epoch was restored from
+	Snapshot uint64            `json:"snapshot"` // the newest snapshot of this epoch that counts; 0: none
+	Unsaved  bool              `json:"unsaved"`  // there are commits that no snapshot holds yet
+	// UnsavedFor is the age of the oldest acknowledged write that no snapshot holds, UnsavedBytes what was written since.
+	// UnsavedLimit says that writes are refused because of it.
+	UnsavedFor   time.Duration `json:"unsaved_for_ns"`
+	UnsavedBytes int64         `json:"unsaved_bytes"`
+	UnsavedLimit bool          `json:"unsaved_limit"`
+	Fenced       string        `json:"fenced,omitempty"`   // why nothing is acknowledged at the moment
+	Window       time.Duration `json:"window_ns"`          // what is left of the lease by the holder's own clock
+	LastSeq      int64         `json:"last_seq,omitempty"` // as of the open or the newest snapshot
 }

@@ -42,6 +42,7 @@ func benchTenant(b *testing.B, n *actors.Node, subject string) *actors.Tenant {
 	require.NoError(b, err)
 	t, err := n.Tenant(context.Background(), "acme", id)
 	require.NoError(b, err)
+	require.NoError(b, t.Open(context.Background()))
 	return t
 }
 

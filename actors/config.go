@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/leasehold/leasehold/internal/localfile/sqlitefile"
 	"github.com/leasehold/leasehold/leaseactor"
 	"github.com/leasehold/leasehold/ledgeractor"
 	"github.com/leasehold/leasehold/messages"
@@ -28,8 +31,12 @@ type Config struct {
 	// same time should not share a name: each is told only after a renewal that the other holds a tenant.
 	NodeName string
 	// StateRoot is the folder of the node's local files; default "leasehold-data". One node at a
-	// time may use it: Start takes an exclusive lock.
+	// time may use it: Start takes an exclusive lock. Its path may have some 340 bytes: SQLite takes 512 for each
+	// file of a ledger.
 	StateRoot string
+	// Lock is a state root that the caller has locked, with LockRoot, and closes after the node; StateRoot does not count then. Default:
+	// Start locks StateRoot.
+	Lock *RootLock
 
 	// Leases is the lease store; default: a SQLite file, leases.db, in the state root. The caller
 	// closes what the caller opened.
@@ -49,6 +56,12 @@ type Config struct {
 	// SnapshotEvery is the pause between periodic snapshots of a tenant that was written to: what a
 	// crash may lose; default 5 s.
 	SnapshotEvery time.Duration
+	// MaxUnsaved and MaxUnsavedBytes bound what a tenant has acknowledged and no snapshot holds: by the age of the oldest such
+	// write (default 10 × SnapshotEvery), and by the bytes that were written since (default 256 MiB; ledgeractor.Handle.Unsaved
+	// says what counts). Beyond that writes are refused with CodeUnsavedLimit, and reads go on, until a snapshot has been
+	// published: so an outage of the durable store does not make the possible loss grow for ever.
+	MaxUnsaved      time.Duration
+	MaxUnsavedBytes int64
 	// Retention says which old snapshots are kept besides the newest.
 	Retention snapshotactor.Retention
 	// SweepEvery is the pause between sweeps of forgotten tenants; default 10 min.
@@ -64,6 +77,9 @@ type Config struct {
 	// MaxRequests bounds the requests in flight on the node, and MaxTenantRequests on one tenant;
 	// beyond that a request is refused with CodeOverloaded at once. Defaults 10,000 and 1,000.
 	MaxRequests, MaxTenantRequests int
+	// MaxRequestBytes bounds what the requests on the node, and the answers that are being sent, have in bytes all together,
+	// while they are received and until they are answered: see Intake. Default 256 MiB, at least messages.MaxMessageBytes.
+	MaxRequestBytes int64
 	// MaxTransfers bounds the snapshots and restores under way at a time, each of which holds a
 	// whole image in memory; default 8. A quarter is kept for opens, handoffs and last snapshots.
 	MaxTransfers int
@@ -79,6 +95,13 @@ type Config struct {
 	Commands   map[string]ledgeractor.Command
 	// Limits bounds what a request may read or write.
 	Limits ledgeractor.Limits
+	// MaxQueries is the number of queries that run at a time on the node, of all tenants; they take turns, fairly by tenant.
+	// Default 4.
+	MaxQueries int
+	// QueryProcesses makes queries run in processes of their own, each with QueryMemory bytes for SQLite (default 256 MiB):
+	// see ledgeractor.QueriesConfig. SQL that others write needs it.
+	QueryProcesses bool
+	QueryMemory    int64
 
 	// OnLifecycle is called with every lifecycle event, in the order of each tenant, on the
 	// tenant's own goroutine: it must not block. What a periodic sweep deletes is reported on the
@@ -116,14 +139,19 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.StoreTimeout, c.TTL/4)
 	orDefault(&c.DurableTimeout, 30*time.Second)
 	orDefault(&c.SnapshotEvery, 5*time.Second)
+	orDefault(&c.MaxUnsaved, 10*c.SnapshotEvery)
+	orDefault(&c.MaxUnsavedBytes, 256<<20)
 	orDefault(&c.SweepEvery, 10*time.Minute)
 	orDefault(&c.SetAsideFor, 24*time.Hour)
 	orDefault(&c.IdleAfter, 10*time.Minute)
 	orDefault(&c.MaxOpen, 10_000)
 	orDefault(&c.MaxRequests, 10_000)
 	orDefault(&c.MaxTenantRequests, 1_000)
+	orDefault(&c.MaxRequestBytes, 256<<20)
 	orDefault(&c.MaxTransfers, 8)
 	orDefault(&c.HandoffParallel, 32)
+	orDefault(&c.MaxQueries, 4)
+	orDefault(&c.QueryMemory, 256<<20)
 	orDefault(&c.RequestTimeout, 30*time.Second)
 	orDefault(&c.OpenTimeout, 10*time.Minute)
 	if c.Registerer == nil {
@@ -142,7 +170,7 @@ func (c Config) withDefaults() Config {
 var anyKey = messages.Key{Org: "any", Tenant: "t-00000000000000000000000000000000"}
 
 // Validate returns an error that names every field out of its range. Zero fields are in range: they
-// stand for their defaults.
+// stand for their defaults. Of the disk it only looks at the symbolic links in StateRoot.
 func (c Config) Validate() error {
 	c = c.withDefaults()
 	var errs []error
@@ -163,6 +191,12 @@ func (c Config) Validate() error {
 	if err := ledger.Validate(); err != nil {
 		errs = append(errs, fmt.Errorf("ledger: %w", err))
 	}
+	if err := c.queriesConfig().Validate(); err != nil {
+		errs = append(errs, err)
+	}
+	if err := checkRoot(c.StateRoot); err != nil {
+		errs = append(errs, err)
+	}
 	if c.Margin < 0 || c.Margin >= c.TTL {
 		fail("margin %v is not from 0 to below the ttl %v", c.Margin, c.TTL)
 	}
@@ -171,6 +205,12 @@ func (c Config) Validate() error {
 	}
 	if c.StoreTimeout >= c.TTL-c.Margin {
 		fail("store timeout %v leaves no time for another try in the window of %v", c.StoreTimeout, c.TTL-c.Margin)
+	}
+	if c.MaxUnsaved <= c.SnapshotEvery {
+		fail("unsaved writes of up to %v leave no time for a snapshot every %v", c.MaxUnsaved, c.SnapshotEvery)
+	}
+	if c.MaxUnsavedBytes < 1 {
+		fail("the bound of unsaved bytes must be at least 1, is %d", c.MaxUnsavedBytes)
 	}
 	for name, d := range map[string]time.Duration{
 		"store timeout": c.StoreTimeout, "durable timeout": c.DurableTimeout, "snapshot interval": c.SnapshotEvery,
@@ -188,7 +228,22 @@ func (c Config) Validate() error {
 			fail("the bound of %s must be at least 1, is %d", name, n)
 		}
 	}
+	if c.MaxRequestBytes < messages.MaxMessageBytes {
+		fail("the bound of all requests in bytes must be at least %d, is %d", messages.MaxMessageBytes, c.MaxRequestBytes)
+	}
 	return errors.Join(errs...)
+}
+
+// checkRoot refuses a state root in which SQLite could not open every ledger, wherever it is put.
+func checkRoot(root string) error {
+	key := messages.Key{Org: messages.OrgID(strings.Repeat("o", 63)), Tenant: anyKey.Tenant} // no id is longer
+	folder, err := key.Root(string(filepath.Separator))
+	if err != nil {
+		panic(err) // the key is well formed
+	}
+	// The longest name: set aside for the 9,999th time, and being copied (ledgeractor) or restored (snapshotactor).
+	longest := filepath.Join(folder, asideFolder, epochFolder(math.MaxUint64)+".9999", ledgerFile+".restore")
+	return sqlitefile.CheckPath("the state root", root, longest)
 }
 
 func (c Config) leasePath() string   { return filepath.Join(c.StateRoot, "leases.db") }

@@ -6,9 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/leasehold/leasehold/actors/mailbox"
+	"github.com/leasehold/leasehold/internal/localfile"
 	"github.com/leasehold/leasehold/messages"
 )
 
@@ -75,7 +77,7 @@ func (n *Node) probeDisk(ctx context.Context) (err error) {
 			err = removed
 		}
 		if err != nil {
-			err = &messages.Error{Code: messages.CodeStorage, RetryAfter: diskEvery, Message: "the node takes no tenants: its local disk is full, or cannot be written to", Err: err}
+			err = &messages.Error{Code: messages.CodeStorage, RetryAfter: diskEvery, Message: localfile.Because("the node takes no tenants: its state root cannot be written to", err), Err: err}
 		}
 	}()
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -97,7 +99,14 @@ func (n *Node) probeDisk(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	return file.Sync() // a file system may find out only now
+	if err := file.Sync(); err != nil { // a file system may find out only now
+		return err
+	}
+	// To create some inodes would wear the disk, and file systems count what is left.
+	if localfile.LacksInodes(path) {
+		return &os.PathError{Op: "create", Path: path, Err: syscall.ENOSPC}
+	}
+	return nil
 }
 
 // diskWatch is the supervisor's part: one try at a time, and the opens that came while the disk was full.
@@ -165,7 +174,7 @@ func (s *supervisor) diskFull(self *mailbox.Self, why *messages.Error) {
 		return
 	}
 	s.node.metrics.diskFull.Set(1)
-	s.node.cfg.Log.Error("the local disk is full, or cannot be written to: this node takes no new tenants until that changes", "error", why)
+	s.node.cfg.Log.Error("the local disk cannot be written to: this node takes no new tenants until that changes", "error", why)
 }
 
 func (s *supervisor) diskHasRoom() {

@@ -38,7 +38,7 @@ func TestANodeWithAFullDiskTakesNoTenants(t *testing.T) {
 		}
 		makeRoom := fillUp(t, root)
 		failed := messages.Key{Org: "acme", Tenant: tenantID(t, "failed")}
-		_, err := n.Tenant(t.Context(), failed.Org, failed.Tenant)
+		_, err := tryOpen(t.Context(), n, failed.Tenant)
 		require.ErrorIs(t, err, messages.ErrStorage)
 		requireReleased(t, f, failed)
 		synctestWait()
@@ -46,7 +46,7 @@ func TestANodeWithAFullDiskTakesNoTenants(t *testing.T) {
 		require.ErrorIs(t, n.Full(), messages.ErrStorage)
 
 		refused := messages.Key{Org: "acme", Tenant: tenantID(t, "refused")}
-		_, err = n.Tenant(t.Context(), refused.Org, refused.Tenant)
+		_, err = tryOpen(t.Context(), n, refused.Tenant)
 		require.ErrorIs(t, err, messages.ErrStorage)
 		require.Equal(t, refused.String(), messages.AsError(err).Key)
 		require.Empty(t, f.grants(refused), "no epoch was used up")
@@ -75,7 +75,7 @@ func TestANodeTakesTenantsAgainWhenThereIsRoom(t *testing.T) {
 	inBubble(t, func(t *testing.T, f *fleet) {
 		n := f.start(func(c *actors.Config) { c.StateRoot = root })
 		makeRoom := fillUp(t, root)
-		_, err := n.Tenant(t.Context(), "acme", tenantID(t, "u"))
+		_, err := tryOpen(t.Context(), n, tenantID(t, "u"))
 		require.ErrorIs(t, err, messages.ErrStorage)
 		time.Sleep(10 * time.Second)
 		require.ErrorIs(t, n.Full(), messages.ErrStorage)
@@ -93,7 +93,7 @@ func TestAFullDurableStoreDoesNotKeepANodeFromTakingTenants(t *testing.T) {
 		f.durable.Add(func(c storetest.Call) bool { return c.Op == storetest.OpPut }, -1, func(storetest.Call) storetest.Action {
 			return storetest.Fail(&messages.Error{Code: messages.CodeStorage, Message: "full"})
 		})
-		_, err := n.Tenant(within(t, time.Minute), "acme", tenantID(t, "u"))
+		_, err := tryOpen(within(t, time.Minute), n, tenantID(t, "u"))
 		require.ErrorIs(t, err, messages.ErrStorage)
 		synctestWait()
 		require.NoError(t, n.Full())
@@ -118,7 +118,7 @@ func TestOtherFailuresDoNotWearTheDisk(t *testing.T) {
 		}
 		before := written()
 		for i := range 20 {
-			_, err := n.Tenant(t.Context(), "acme", tenantID(t, strings.Repeat("u", i+1)))
+			_, err := tryOpen(t.Context(), n, tenantID(t, strings.Repeat("u", i+1)))
 			require.ErrorIs(t, err, messages.ErrStorage)
 			synctestWait()
 			require.NoError(t, n.Full())

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"context"
+	"errors"
 
 	"github.com/leasehold/leasehold/messages"
 )
@@ -12,6 +13,7 @@ import (
 //
 //   - CodeHistoryLost: the caller has seen events that this epoch did not begin with, or an epoch that the lease store
 //     has never granted
+//   - CodeUnknownTenant: there is no such tenant, and the request does not create one (messages.Request.Creates)
 //   - CodeNotOwner: there is a later epoch than this node's, and the caller has seen it; or the tenant is not open here
 //
 // A copy of a repeatable request that comes while another is carried out (messages.Request.ID) is answered as that is.
@@ -52,7 +54,8 @@ func (n *Node) carryOut(ctx context.Context, req *messages.Request, reply *messa
 
 // doLedger carries out what goes to the ledger.
 func (t *Tenant) doLedger(ctx context.Context, req *messages.Request, reply *messages.Reply) error {
-	return t.serve(ctx, string(req.Action), func(ctx context.Context, act *activation) (err error) {
+	create := req.Creates() && (req.Action != messages.ActionCall || t.node.knows(req.Command))
+	return t.serve(ctx, string(req.Action), create, func(ctx context.Context, act *activation) (err error) {
 		l := act.ledger.Load()
 		if err := act.reveals(ctx, req.Seen, l.Status().LastSeq, reply); err != nil {
 			return err
@@ -66,22 +69,30 @@ func (t *Tenant) doLedger(ctx context.Context, req *messages.Request, reply *mes
 			}
 			return err
 		case messages.ActionCall:
+			act.callOf(req.Command)
 			ctx, done := t.node.untilItStops(ctx)
 			defer done()
-			reply.Output, reply.Duplicate, err = l.CallOnce(ctx, req.Command, req.IdemKey, inputOf(req.IdemKey, req.Input))
+			reply.Output, reply.Duplicate, err = l.CallOnce(ctx, req.Command, req.IdemKey, req.Input)
+			// Read after the work, whose commit has been told by then: what the work has seen is not newer.
+			reply.Seq = l.Status().LastSeq
+			return err
+		}
+		seq := int64(0)
+		switch req.Action {
 		case messages.ActionQuery:
 			args := make([]any, len(req.Args))
 			for i, raw := range req.Args {
-				if args[i], err = messages.DecodeArgument(raw); err != nil {
+				if args[i], err = messages.DecodeValue(raw); err != nil {
 					return err
 				}
 			}
-			reply.Result, err = l.Query(ctx, req.SQL, args...)
+			reply.Result, seq, err = l.QueryAt(ctx, req.SQL, args...)
 		case messages.ActionEvents:
-			reply.Events, reply.More, err = l.Events(ctx, req.After, req.Limit)
+			reply.Events, reply.More, seq, err = l.EventsAt(ctx, req.After, req.Limit)
 		}
-		// Read after the work: what the work has seen is not newer.
-		reply.Seq = l.Status().LastSeq
+		if err == nil {
+			reply.Seq = seq // of what it shows
+		}
 		return err
 	})
 }
@@ -100,12 +111,25 @@ func (t *Tenant) doOrder(ctx context.Context, req *messages.Request, reply *mess
 		reply.Manifest, reply.Epoch, reply.Seq = &manifest, manifest.Epoch, manifest.LastSeq
 		return nil
 	case messages.ActionHandoff:
-		return t.node.ifHere(ctx, t.key, func(ctx context.Context, act *activation) error { return act.handOff(ctx, reasonRequested, "") })
+		return t.ifOpen(ctx, func(ctx context.Context, act *activation) error { return act.handOff(ctx, reasonRequested, "") })
 	case messages.ActionAbandon:
-		return t.node.ifHere(ctx, t.key, func(ctx context.Context, act *activation) error { return act.abandon(ctx) })
+		return t.ifOpen(ctx, func(ctx context.Context, act *activation) error { return act.abandon(ctx) })
 	default:
 		return t.Forget(ctx)
 	}
+}
+
+// ifOpen is Node.ifHere that tells a tenant which is not open from one that there is not.
+func (t *Tenant) ifOpen(ctx context.Context, order func(context.Context, *activation) error) error {
+	err := t.node.ifHere(ctx, t.key, order)
+	if errors.Is(err, messages.ErrNotOwner) {
+		if lease, _, failed := t.node.Lease(ctx, t.key); failed == nil && !lease.Exists() {
+			if absent := t.node.Absent(ctx, t.key, lease); absent != nil {
+				return absent
+			}
+		}
+	}
+	return err
 }
 
 // reveals fills in the state that a reply comes from, and refuses a caller who has seen one that it is not
@@ -116,7 +140,7 @@ func (a *activation) reveals(ctx context.Context, seen messages.Seen, lastSeq in
 	switch {
 	case epoch < seen.Epoch:
 		return a.behind(ctx, seen)
-	case epoch > seen.Epoch && a.base.Load() < seen.Seq, epoch == seen.Epoch && lastSeq < seen.Seq:
+	case epoch > seen.Epoch && seen.Lost(*a.began.Load()), epoch == seen.Epoch && lastSeq < seen.Seq:
 		return &messages.Error{Code: messages.CodeHistoryLost, Key: a.key.String(), Epoch: epoch,
 			Message: "a crash has taken events that the caller has seen: the declared loss; nothing was done"}
 	}

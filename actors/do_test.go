@@ -41,6 +41,46 @@ func TestH2_ACallerIsToldWhatACrashHasTaken(t *testing.T) {
 		require.Nil(t, query.Error)
 		require.Equal(t, [][]any{{int64(1)}}, query.Result.Rows, "nothing was done")
 		require.Equal(t, messages.Seen{Epoch: 2, Seq: 2}, ask(n, messages.ActionAppend, lost.Seen()).Seen())
+		// Another event has the seq now that the lost one had: that is not what the caller has seen.
+		require.Equal(t, messages.CodeHistoryLost, ask(n, messages.ActionQuery, second.Seen()).Error.Code)
+	})
+}
+
+// A caller who stays away while the epoch that lost what he saw grows past it, and others follow, is told all the same.
+func TestH2_ACallerWhoWasAwayForSeveralEpochsIsToldWhatACrashHasTaken(t *testing.T) {
+	inBubble(t, func(t *testing.T, f *fleet) {
+		n := f.start(rarely)
+		tenant := open(t, n, "u")
+		key := tenant.Key()
+		appendKind(t, tenant, "1")
+		_, err := tenant.Snapshot(t.Context())
+		require.NoError(t, err)
+		for range 3 {
+			appendKind(t, tenant, "lost")
+		}
+		require.NoError(t, n.Abort())
+		time.Sleep(ttl) // virtual
+
+		n = f.start(rarely)
+		tenant = open(t, n, "u")
+		for range 9 {
+			appendKind(t, tenant, "2")
+		}
+		ask := func(seen messages.Seen) messages.Code {
+			t.Helper()
+			reply := n.Do(t.Context(), &messages.Request{Version: messages.WireVersion, Action: messages.ActionAppend, Key: key, Seen: seen,
+				Events: []messages.Event{{Kind: "k"}}})
+			require.GreaterOrEqual(t, reply.Seq, int64(10))
+			return messages.CodeOf(messages.AsError(reply.Error))
+		}
+		for epoch := uint64(2); epoch <= 4; epoch++ {
+			require.Equal(t, messages.CodeHistoryLost, messages.CodeOf(n.Do(t.Context(), &messages.Request{Version: messages.WireVersion, Action: messages.ActionEvents, Key: key,
+				Seen: messages.Seen{Epoch: 1, Seq: 4}}).Error), "epoch %d", epoch)
+			require.Empty(t, ask(messages.Seen{Epoch: 1, Seq: 1}), "who has seen less has lost nothing")
+			require.Empty(t, ask(messages.Seen{Epoch: 2, Seq: 10}))
+			require.NoError(t, n.Shutdown(t.Context()))
+			n = f.start(rarely)
+		}
 	})
 }
 

@@ -13,11 +13,14 @@ import (
 // published. Until the release is sent there is a way back.
 type drain struct {
 	reason string
+	order  *order
 	reply  chan error
 	begun  time.Time
 	over   chan struct{} // closed when the drain has ended: the tenant serves again, or is closing
 	stop   func()        // the caller's deadline means nothing any more
 	final  bool          // a final snapshot was asked for
+	waits  bool          // for a fence that has closed by itself: for a renewal, or for the last snapshot
+	tries  int           // final snapshots of a shutdown that failed
 	taking int           // how many snapshots are ahead of the answer that is waited for
 	failed error         // set once it has failed and the ledger is being told
 }
@@ -34,11 +37,11 @@ type release struct {
 // actor ends, and begins if the tenant serves again before that.
 type leaving struct {
 	handoff
-	unserved bool // nothing was served, so nothing can be lost
+	nothingLost bool // nothing was served, or everything is saved
 }
 
 func (l *leaving) answer(err error) {
-	if l.unserved {
+	if l.nothingLost {
 		err = nil
 	}
 	offer(l.reply, err)
@@ -48,8 +51,8 @@ func (t *tenant) handOff(m handoff) {
 	switch {
 	case t.state != StateServing && m.reason == reasonShutdown:
 		// Answered only when the lease was handed back: what is stopped before that lets it run out.
-		l := &leaving{handoff: m, unserved: t.state == StateOpening}
-		if l.unserved {
+		l := &leaving{handoff: m, nothingLost: t.state == StateOpening}
+		if l.nothingLost {
 			t.giveUp(errNodeDown())
 		}
 		t.leaving = l
@@ -62,15 +65,15 @@ func (t *tenant) handOff(m handoff) {
 		return
 	}
 	t.act.next.Store(&m.next)
-	t.startDrain(m.ctx, m.reason, m.reply)
+	t.startDrain(m.ctx, m.reason, m.order, m.reply)
 }
 
-func (t *tenant) startDrain(ctx context.Context, reason string, reply chan error) {
+func (t *tenant) startDrain(ctx context.Context, reason string, o *order, reply chan error) {
 	// It stays as it is when the tenant serves again: a caller may have been turned away just before.
-	t.act.passing.Store(reason == reasonIdle || reason == reasonEvicted)
+	t.act.passing.Store(reason == reasonIdle || reason == reasonEvicted || reason == reasonLostFiles)
 	t.setState(StateDraining)
 	t.emit(messages.Lifecycle{Kind: messages.LifecycleDraining})
-	d := &drain{reason: reason, reply: reply, begun: t.node.cfg.Now(), over: make(chan struct{})}
+	d := &drain{reason: reason, order: o, reply: reply, begun: t.node.cfg.Now(), over: make(chan struct{})}
 	ref, handle := t.self.Ref(), t.handle
 	unwatch := context.AfterFunc(ctx, func() { ref.Send(drainTimeout{d, ctx.Err()}) })
 	inner, cancel := context.WithCancel(ctx)
@@ -105,36 +108,57 @@ func (t *tenant) drained(err error) {
 		return
 	case err != nil:
 		t.undrain(err)
-	case t.forgetOp != nil:
-		t.forgetDrained()
 	default:
 		t.flush()
 	}
 }
 
-// flush releases if a snapshot that counts holds everything, else asks for one.
+// flush goes on if a snapshot that counts holds everything, else it asks for one.
 func (t *tenant) flush() {
 	d := t.drain
-	if t.handle.Version() == t.saved {
-		if err := t.fence.Check(); err != nil {
-			t.undrain(err)
-			return
-		}
-		flushed := true
-		t.drain = nil
-		d.stop()
-		t.setState(StateClosing)
-		close(d.over)
-		t.dropFiles = true
-		begun := d.begun
-		t.release(&release{reply: d.reply, flushed: &flushed, then: func() {
-			t.node.metrics.handoff.Observe(t.node.cfg.Now().Sub(begun).Seconds())
-			t.end(nil)
-		}})
+	fenced := t.fence.Check()
+	waits := d.reason == reasonShutdown && errors.Is(fenced, expiredLocally)
+	switch {
+	case waits && t.unsaved():
+		d.waits = true
+		t.saveLast()
+	case waits:
+		// The last snapshot has landed. It proves nothing, and nothing is concluded from it but that the node may stop:
+		// if the lease lives on all the same, everybody who is granted it later lists after that.
+		t.handBack()
+	case t.handle.Version() != t.saved:
+		d.final, d.taking = true, len(t.takes)
+		t.take("final")
+	case fenced != nil:
+		t.undrain(fenced)
+	case t.forgetOp != nil:
+		t.forgetDrained()
+	default:
+		t.handBack()
+	}
+}
+
+// handBack releases the lease of a tenant that is drained and saved.
+func (t *tenant) handBack() {
+	d := t.drain
+	if !d.order.begin() {
+		t.undrain(errRevoked(t.key))
 		return
 	}
-	d.final, d.taking = true, len(t.takes)
-	t.take("final", nil)
+	flushed := true
+	t.drain = nil
+	d.stop()
+	t.setState(StateClosing)
+	close(d.over)
+	t.release(&release{reply: d.reply, flushed: &flushed, then: func() {
+		t.node.metrics.handoff.Observe(t.node.cfg.Now().Sub(d.begun).Seconds())
+		t.end(nil)
+	}})
+}
+
+// errRevoked is what nobody is told any more: the caller has gone.
+func errRevoked(key messages.Key) error {
+	return &messages.Error{Code: messages.CodeCanceled, Key: key.String(), Message: "the caller gave up"}
 }
 
 // flushed is told of every snapshot that was answered.
@@ -148,11 +172,33 @@ func (t *tenant) flushed(err error) {
 		return
 	}
 	d.final = false
-	if err != nil {
+	switch {
+	case err == nil:
+		t.flush()
+	case t.forgetOp != nil && hopeless(err) && t.fence.Check() == nil:
+		// There will never be a copy of this ledger, and it must be possible to forget it all the same.
+		t.forgetDrained()
+	case d.reason == reasonShutdown && (errors.Is(err, expiredLocally) || !hopeless(err)):
+		// What is in the way may pass, and there is time.
+		d.tries++
+		t.self.After(t.pause(d.tries), flushAgain{d})
+	default:
 		t.undrain(err)
-		return
 	}
-	t.flush()
+}
+
+// waitsForTheFence reports whether a shutdown's handoff has met a fence that has closed by itself.
+func (t *tenant) waitsForTheFence() bool {
+	d := t.drain
+	return t.draining(d) && d.waits && d.failed == nil
+}
+
+// goOnDraining goes on with that handoff: a renewal has opened the fence, or the last snapshot was answered.
+func (t *tenant) goOnDraining() {
+	if t.waitsForTheFence() {
+		t.drain.waits = false
+		t.flush()
+	}
 }
 
 // undrain goes back to serving after a handoff that failed ([H3]). The ledger takes work again before
@@ -200,8 +246,13 @@ func (t *tenant) closeIfIdle() {
 		return
 	}
 	t.node.metrics.evictions.Inc()
+	t.leave(reasonIdle)
+}
+
+// leave begins a handoff that nobody asked for.
+func (t *tenant) leave(reason string) {
 	ctx, cancel := context.WithTimeout(context.Background(), t.node.cfg.RequestTimeout)
-	t.startDrain(ctx, reasonIdle, nil)
+	t.startDrain(ctx, reason, nil, nil)
 	stop := t.drain.stop
 	t.drain.stop = func() { stop(); cancel() }
 }
@@ -217,7 +268,11 @@ func (t *tenant) abandon(m abandon) {
 		m.reply <- t.act.closed()
 		return
 	}
+	if !m.order.begin() {
+		return // its caller was told that nothing was done
+	}
 	t.setState(StateClosing)
+	t.abandoned = true
 	t.fence.Close(messages.ReasonReleased)
 	// Only now: a write that was acknowledged was committed before the fence closed.
 	flushed := t.handle.Version() == t.saved
@@ -227,6 +282,9 @@ func (t *tenant) abandon(m abandon) {
 // release hands the lease back; the holder has stopped, or stops with it.
 func (t *tenant) release(r *release) {
 	t.releasing = r
+	if t.drain != nil && t.forgetOp == nil {
+		t.drain.order.begin() // in the middle of a handoff, whatever the reason: nobody may be told that nothing was done
+	}
 	t.fence.Close(messages.ReasonReleased)
 	t.stopLast()
 	t.lease.Send(leaseactor.Release{})

@@ -24,6 +24,7 @@ func TestH1_TheLateEndOfAnEarlierDrainIsNotTakenForThisOnes(t *testing.T) {
 		require.NoError(t, err)
 		tenant, err := n.Tenant(t.Context(), "acme", id)
 		require.NoError(t, err)
+		require.NoError(t, tenant.Open(t.Context()))
 		_, err = tenant.Snapshot(t.Context())
 		require.NoError(t, err)
 		busy, free := make(chan struct{}), make(chan struct{})

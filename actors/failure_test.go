@@ -61,7 +61,7 @@ func TestAPanicOfOnLifecycleEndsNothing(t *testing.T) {
 		_, err := f.durable.Inner().PutIfAbsent(t.Context(), tenant.Key().ImageName(1, 7), []byte("late"))
 		require.NoError(t, err)
 		time.Sleep(2 * time.Minute) // the sweep has something to report
-		require.Empty(t, f.objects(tenant.Key()))
+		require.Empty(t, f.copies(tenant.Key()))
 		appendKind(t, tenant, "2")
 		require.NoError(t, n.Shutdown(within(t, time.Minute)))
 	})

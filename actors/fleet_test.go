@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -127,9 +128,18 @@ func tenantID(t *testing.T, subject string) messages.TenantID {
 
 func open(t *testing.T, n *actors.Node, subject string) *actors.Tenant {
 	t.Helper()
-	tenant, err := n.Tenant(t.Context(), "acme", tenantID(t, subject))
+	tenant, err := tryOpen(t.Context(), n, tenantID(t, subject))
 	require.NoError(t, err)
 	return tenant
+}
+
+// tryOpen opens a tenant, and creates it if there is none.
+func tryOpen(ctx context.Context, n *actors.Node, id messages.TenantID) (*actors.Tenant, error) {
+	tenant, err := n.Tenant(ctx, "acme", id)
+	if err != nil {
+		return nil, err
+	}
+	return tenant, tenant.Open(ctx)
 }
 
 func appendKind(t *testing.T, tenant *actors.Tenant, kinds ...string) {
@@ -171,4 +181,12 @@ func (f *fleet) objects(key messages.Key) []string {
 	names, err := f.durable.Inner().List(f.t.Context(), key.Prefix())
 	require.NoError(f.t, err)
 	return names
+}
+
+// copies are the objects that a forget deletes: all but the floor.
+func (f *fleet) copies(key messages.Key) []string {
+	return slices.DeleteFunc(f.objects(key), func(name string) bool {
+		o, err := messages.ParseObject(name)
+		return err == nil && o.Kind == messages.ObjectFloor
+	})
 }

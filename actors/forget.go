@@ -15,9 +15,10 @@ import (
 // The floor protects the rest: the sweep finishes what was begun.
 const forgetTries = 5
 
-// forgetting is a forget under way. Its steps: stop serving, set the floor, delete the copies epoch
-// by epoch, delete the local files, release. From the second on there is no way back.
+// forgetting is a forget under way. Its steps: drain, publish what is unsaved, stop serving, set the floor, delete the
+// copies epoch by epoch, delete the local files, release. From the third on there is no way back.
 type forgetting struct {
+	order  *order
 	reply  chan error
 	marked bool
 	tries  int
@@ -34,15 +35,15 @@ func (t *tenant) forget(m forget) {
 		m.reply <- t.act.closed()
 		return
 	}
-	t.forgetOp = &forgetting{}
-	t.startDrain(m.ctx, "forget", m.reply)
+	t.forgetOp = &forgetting{order: m.order}
+	t.startDrain(m.ctx, "forget", m.order, m.reply)
 }
 
-// forgetDrained begins the part that has no way back.
+// forgetDrained begins the part that has no way back. The fence was open a moment ago ([D11]); the lease child looks again.
 func (t *tenant) forgetDrained() {
 	d := t.drain
-	if err := t.fence.Check(); err != nil { // [D11]
-		t.undrain(err)
+	if !d.order.begin() {
+		t.undrain(errRevoked(t.key))
 		return
 	}
 	d.stop()
@@ -75,6 +76,7 @@ func (t *tenant) marked(err error) {
 	case op == nil:
 	case err == nil:
 		op.marked, op.tries = true, 0
+		t.forgotten = true
 		t.granted.Floor = t.granted.Epoch
 		if t.node.cfg.Planted.Has(planted.ForgetDeleteFirst) {
 			t.removeFiles()
@@ -89,8 +91,23 @@ func (t *tenant) marked(err error) {
 		op.tries++
 		t.self.After(t.pause(op.tries), markAgain{})
 	default:
+		if nothingMarked(err, op.tries) {
+			op.order.undone()
+		}
 		t.forgetFailed(err)
 	}
+}
+
+// nothingMarked reports whether the floor was not set, and never will be by this forget. CodeLost says so in any case, the
+// others only if no request was sent before that one.
+func nothingMarked(err error, tries int) bool {
+	switch messages.CodeOf(err) {
+	case messages.CodeLost:
+		return true
+	case messages.CodeFenced, messages.CodeHeld, messages.CodeOutOfRange, messages.CodeInvalidID, messages.CodeInvalidArgument:
+		return tries == 0
+	}
+	return false
 }
 
 func (t *tenant) pause(tries int) time.Duration {
@@ -101,7 +118,6 @@ func (t *tenant) pause(tries int) time.Duration {
 func (t *tenant) forgetFailed(err error) {
 	op := t.forgetOp
 	t.forgetOp = nil
-	t.dropFiles = op.marked
 	t.release(&release{reply: op.reply, err: err, then: func() { t.end(t.act.closed()) }})
 }
 

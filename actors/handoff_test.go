@@ -48,11 +48,11 @@ func TestH1_AHandoffLosesNothingAndTheNextOwnerStartsAtOnce(t *testing.T) {
 		begun := time.Now()
 		require.NoError(t, tenant.Handoff(t.Context()))
 		close(stop)
-		next, err := b.Tenant(t.Context(), "acme", tenantID(t, "u"))
+		next, err := tryOpen(t.Context(), b, tenantID(t, "u"))
 		if errors.Is(err, messages.ErrHeld) { // a writer has opened it again at the first node
 			wg.Wait()
 			require.NoError(t, tenant.Handoff(t.Context()))
-			next, err = b.Tenant(t.Context(), "acme", tenantID(t, "u"))
+			next, err = tryOpen(t.Context(), b, tenantID(t, "u"))
 		}
 		require.NoError(t, err)
 		wg.Wait()
@@ -70,6 +70,34 @@ func TestH1_AHandoffLosesNothingAndTheNextOwnerStartsAtOnce(t *testing.T) {
 	})
 }
 
+// TestH1_WhatIsQueuedWhenTheHandoffComesIsAcknowledged: everything is saved by then, so that nothing but these writes keeps
+// the tenant from its release.
+func TestH1_WhatIsQueuedWhenTheHandoffComesIsAcknowledged(t *testing.T) {
+	inBubble(t, func(t *testing.T, f *fleet) {
+		tenant := open(t, f.start(rarely), "u")
+		_, err := tenant.Snapshot(t.Context())
+		require.NoError(t, err)
+		var calls sync.WaitGroup
+		running, free := make(chan struct{}), make(chan struct{})
+		calls.Go(func() {
+			require.NoError(t, tenant.Run(t.Context(), func(*ledgeractor.Tx) error { close(running); <-free; return nil }))
+		})
+		<-running
+		for range 20 {
+			calls.Go(func() {
+				_, err := tenant.Append(t.Context(), messages.Event{Kind: "queued"})
+				require.NoError(t, err)
+			})
+		}
+		synctestWait()
+		calls.Go(func() { require.NoError(t, tenant.Handoff(t.Context())) })
+		synctestWait()
+		close(free)
+		calls.Wait()
+		require.Len(t, kinds(t, open(t, f.start(), "u")), 20)
+	})
+}
+
 func TestH2_ACrashLosesExactlyTheWritesAfterTheLastSnapshot(t *testing.T) {
 	inBubble(t, func(t *testing.T, f *fleet) {
 		a := f.start(func(c *actors.Config) { c.SnapshotEvery = time.Hour })
@@ -80,7 +108,7 @@ func TestH2_ACrashLosesExactlyTheWritesAfterTheLastSnapshot(t *testing.T) {
 		appendKind(t, tenant, "3")
 		require.NoError(t, a.Abort())
 		b := f.start()
-		_, err = b.Tenant(t.Context(), "acme", tenantID(t, "u"))
+		_, err = tryOpen(t.Context(), b, tenantID(t, "u"))
 		require.ErrorIs(t, err, messages.ErrHeld)
 		time.Sleep(ttl)
 		second := open(t, b, "u")
@@ -145,7 +173,7 @@ func TestH5_WhileDrainingEverythingNewIsRefused(t *testing.T) {
 		require.ErrorIs(t, tenant.Abandon(t.Context()), messages.ErrDraining)
 		_, err = tenant.Snapshot(t.Context())
 		require.ErrorIs(t, err, messages.ErrDraining)
-		_, err = n.Tenant(t.Context(), "acme", tenantID(t, "u"))
+		_, err = tryOpen(t.Context(), n, tenantID(t, "u"))
 		require.ErrorIs(t, err, messages.ErrDraining)
 		release()
 		require.NoError(t, <-done)
@@ -169,7 +197,7 @@ func TestH7_ShutdownHandsEveryTenantOffAndReportsThoseThatFailed(t *testing.T) {
 		var e *messages.Error
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, failing.String(), e.Key)
-		_, err = n.Tenant(t.Context(), "acme", tenantID(t, "new"))
+		_, err = tryOpen(t.Context(), n, tenantID(t, "new"))
 		require.ErrorIs(t, err, messages.ErrDraining, "new opens are refused")
 		f.durable.Clear()
 		b := f.start()
@@ -190,7 +218,7 @@ func TestD8_AHandoffWithTheLeaseStoreDownStopsTheHolderAllTheSame(t *testing.T) 
 		f.leases.Every(storetest.OpRelease, storetest.Fail(nil))
 		require.NoError(t, tenant.Handoff(t.Context()))
 		b := f.start()
-		_, err := b.Tenant(t.Context(), "acme", tenantID(t, "u"))
+		_, err := tryOpen(t.Context(), b, tenantID(t, "u"))
 		require.ErrorIs(t, err, messages.ErrHeld)
 		time.Sleep(ttl)
 		require.Equal(t, []string{"1"}, kinds(t, open(t, b, "u")))

@@ -12,7 +12,7 @@ import (
 // acknowledged the events. It is not what a later look at the tenant would tell: the tenant may have
 // been handed off and opened again in between.
 func (t *Tenant) AppendAt(ctx context.Context, events []messages.Event) (out []messages.Appended, epoch uint64, err error) {
-	err = t.use(ctx, "append", func(ctx context.Context, l *ledgeractor.Handle) error {
+	err = t.use(ctx, "append", true, func(ctx context.Context, l *ledgeractor.Handle) error {
 		out, err = l.Append(ctx, events)
 		epoch = l.Epoch()
 		return err
@@ -29,31 +29,21 @@ func (t *Tenant) CallAt(ctx context.Context, command string, in json.RawMessage)
 // CallOnce is CallAt for callers who may have to ask again, after CodeUnknownOutcome or a crash: a
 // command that was acknowledged under an idempotency key does not run a second time. The output of the
 // first success comes back, with duplicate, and with the epoch that acknowledges it now. A call that
-// failed may be repeated with its key. CodeInvalidArgument: the key was used with another command or
-// another input, or is malformed; CodeTooLarge: it is longer than messages.MaxEventNameBytes. An empty
+// failed may be repeated with its key. CodeIdempotencyConflict: the key was used with another command or
+// another input; CodeInvalidArgument and CodeTooLarge: it is malformed (messages.ValidateIdemKey). An empty
 // key makes it CallAt. After a crash that lost the first call (H2) the command runs again: what it did
 // before is lost too.
 func (t *Tenant) CallOnce(ctx context.Context, command, idemKey string, in json.RawMessage) (out json.RawMessage, epoch uint64, duplicate bool, err error) {
-	err = t.use(ctx, "call", func(ctx context.Context, l *ledgeractor.Handle) error {
+	err = t.serve(ctx, "call", t.node.knows(command), func(ctx context.Context, act *activation) error {
+		act.callOf(command)
+		l := act.ledger.Load()
 		ctx, done := t.node.untilItStops(ctx)
 		defer done()
-		out, duplicate, err = l.CallOnce(ctx, command, idemKey, inputOf(idemKey, in))
+		out, duplicate, err = l.CallOnce(ctx, command, idemKey, in)
 		epoch = l.Epoch()
 		return err
 	})
 	return out, epoch, duplicate, err
-}
-
-// inputOf returns the input of a command. With a key it is as it is after it has travelled, whether it has or not:
-// without spaces. CallOnce compares bytes, and a retry may come another way than the first call.
-func inputOf(idemKey string, in json.RawMessage) json.RawMessage {
-	if idemKey == "" || len(in) == 0 {
-		return in
-	}
-	if out, err := messages.EncodeWire(in); err == nil {
-		return out
-	}
-	return in // not JSON: the ledger says so
 }
 
 // Peek returns the status of a tenant that is open on this node, and false for one that is not. A

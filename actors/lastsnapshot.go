@@ -13,8 +13,8 @@ import (
 
 // The last snapshot. When a tenant's fence has closed by itself, its ledger takes no more work: one more
 // image then holds everything that was ever acknowledged. The tenant tries to publish it for as long as
-// nobody else has been granted the lease, so that an outage of the stores costs nothing that was
-// acknowledged (docs/protocol.md, "The last snapshot").
+// nobody else has been granted the lease, however long that takes, and this node opens the tenant again only after
+// that: so an outage of the stores costs nothing that was acknowledged (docs/protocol.md, "The last snapshot").
 //
 // It proves nothing: it does not count, no handoff concludes from it, and no copy is deleted on its
 // strength. To everybody else it is an upload of a holder that was paused, which may land at any time:
@@ -27,14 +27,15 @@ type lastSnapshot struct {
 	pausing  bool          // the next try is on its way
 	why      error         // the lease is lost: the actor ends with this when the snapshot has landed, or cannot; else nil
 	patience time.Duration // how long the next try may take once the lease is lost
+	usual    time.Duration // how long the newest snapshot took to land
 	// cutting ends the newest ordinary cut, from any goroutine.
 	cutting atomic.Pointer[context.CancelFunc]
 }
 
 type (
-	lastAgain   struct{}
-	lastHurry   struct{}
-	lastTimeout struct{}
+	lastAgain struct{}
+	lastHurry struct{}
+	lastLook  struct{} // whether somebody else has been granted the lease
 )
 
 // expiredLocally is the error of a fence that has closed by itself, and that a renewal may open again.
@@ -42,7 +43,7 @@ var expiredLocally = &messages.Error{Code: messages.CodeFenced, Reason: messages
 
 // lastIsDue reports whether the fence has closed by itself and the store does not hold everything yet.
 func (t *tenant) lastIsDue() bool {
-	if t.handle == nil || t.snaps == nil || t.handle.Version() <= max(t.saved, t.last.landed) {
+	if t.snaps == nil || !t.unsaved() {
 		return false
 	}
 	switch t.state {
@@ -80,11 +81,17 @@ func (t *tenant) saveLast() {
 func (t *tenant) afterTake(k take, m snapshotactor.Taken) {
 	if k.last && m.Err != nil && m.Manifest.Snapshot == 0 {
 		if hopeless(m.Err) {
+			if t.waitsForTheFence() {
+				t.undrain(m.Err)
+			}
 			t.endWithoutLast()
 			return
 		}
 		t.last.tries++
 		t.last.pausing = true
+		if t.last.why != nil {
+			t.node.raise(t.lastAwaited(m.Err))
+		}
 		// When both stores are back, a successor may be as quick to acquire as this is to publish.
 		t.self.After(min(20*time.Millisecond<<min(t.last.tries, 10), t.node.cfg.TTL/20), lastAgain{})
 		return
@@ -93,7 +100,14 @@ func (t *tenant) afterTake(k take, m snapshotactor.Taken) {
 		t.endWithoutLast() // it has landed
 		return
 	}
+	t.goOnDraining()
 	t.saveLast()
+}
+
+// lastAwaited is the alarm of a tenant whose lease is lost, and whose last snapshot cannot be published.
+func (t *tenant) lastAwaited(why error) *messages.Error {
+	return &messages.Error{Code: messages.CodeUnavailable, Key: t.key.String(), Epoch: t.granted.Epoch, Err: why,
+		Message: "the lease is lost, and the last snapshot cannot be published: the tenant is not opened again on this node before"}
 }
 
 // hopeless reports whether trying again cannot help. A number whose fate is open never is.
@@ -105,28 +119,49 @@ func hopeless(err error) bool {
 	return false
 }
 
-// lastBeforeTheEnd keeps a tenant whose renewal was refused until its last snapshot has landed, but no
-// longer than a TTL, and reports whether it does. The refusal means that the lease has run out; if it
-// names a later epoch, a successor was faster.
+// lastBeforeTheEnd keeps a tenant that has lost its lease until its last snapshot has landed, and reports whether it
+// does. A refused renewal means that the lease has run out; if it names a later epoch, a successor was faster.
 func (t *tenant) lastBeforeTheEnd(lost error) bool {
 	if t.state != StateServing && t.state != StateDraining || messages.AsError(lost).Epoch > t.granted.Epoch {
 		return false
 	}
 	t.setState(StateClosing)
 	t.forgetOp = nil // it was still draining: nothing of it was sent, and nothing will be
-	t.last.why, t.last.pausing, t.last.patience = lost, false, t.node.cfg.StoreTimeout
+	// A try that hangs is made again, but one that is merely as slow as the last one is left alone.
+	t.last.why, t.last.pausing, t.last.patience = lost, false, max(t.node.cfg.StoreTimeout, 2*t.last.usual)
 	if !t.lastIsDue() {
 		t.last.why = nil
 		return false
 	}
-	t.self.After(t.node.cfg.TTL, lastTimeout{})
 	if t.last.tries > 0 {
 		// The durable store was away too. What is under way may wait for an answer that was lost with it.
 		t.snaps.Send(snapshotactor.Hurry{})
 	}
 	t.self.After(t.last.patience, lastHurry{})
+	t.self.After(t.node.cfg.RenewEvery, lastLook{})
 	t.saveLast()
 	return true
+}
+
+// lookForSuccessor asks the lease store whether somebody else has been granted the lease. Whatever is published from
+// then on is not restored, and callers must be told who serves.
+func (t *tenant) lookForSuccessor() {
+	if t.last.why == nil {
+		return
+	}
+	epoch := t.granted.Epoch
+	t.self.Go(func(ctx context.Context) any {
+		lease, known, err := t.node.Lease(ctx, t.key)
+		return successor{err == nil && known && lease.Epoch > epoch}
+	})
+}
+
+func (t *tenant) succeeded(m successor) {
+	if m.taken {
+		t.endWithoutLast()
+		return
+	}
+	t.self.After(t.node.cfg.RenewEvery, lastLook{})
 }
 
 // hurryLast ends a try that takes long, for another one that may take twice as long.
@@ -143,7 +178,8 @@ func (t *tenant) hurryLast() {
 func (t *tenant) endWithoutLast() {
 	if why := t.last.why; why != nil {
 		t.last.why = nil
-		t.end(why)
+		t.node.clearAlarm(messages.CodeUnavailable, t.key.String())
+		t.endLost(why)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/leasehold/leasehold/ledgeractor"
 	"github.com/leasehold/leasehold/messages"
 	"github.com/leasehold/leasehold/messages/planted"
+	"github.com/leasehold/leasehold/stores/storetest"
 )
 
 // TestS12_AnOutageLosesNothingThatWasAcknowledged: the engine is away for three TTLs under load.
@@ -284,6 +285,34 @@ func TestACorruptLedgerHasNoLastSnapshot(t *testing.T) {
 	})
 }
 
+// A ledger that turns corrupt while it is served is abandoned: the durable copy comes back at a new epoch, and the file is kept.
+func TestW1_ALedgerThatTurnsCorruptIsAbandoned(t *testing.T) {
+	inBubble(t, func(t *testing.T, f *fleet) {
+		n := f.start(rarely)
+		tenant := open(t, n, "u")
+		appendKind(t, tenant, "saved")
+		_, err := tenant.Snapshot(t.Context())
+		require.NoError(t, err)
+		before := f.objects(tenant.Key())
+		appendKind(t, tenant, "not saved")
+		path := filepath.Join(f.tenantRoot(n, tenant.Key()), "e00000001", "ledger.db")
+		for _, file := range []string{path, path + "-wal"} {
+			info, err := os.Stat(file)
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(file, bytes.Repeat([]byte{0xee}, int(info.Size())), 0o600))
+		}
+		_, err = tenant.Snapshot(t.Context())
+		require.ErrorIs(t, err, messages.ErrCorrupt)
+		synctest.Wait()
+		require.Len(t, f.lifecycle(messages.LifecycleCorrupt), 1)
+		require.Equal(t, before, f.objects(tenant.Key()), "nothing of it is published")
+		require.Equal(t, []string{"saved"}, kinds(t, tenant))
+		require.EqualValues(t, 2, epoch(t, tenant))
+		appendKind(t, tenant, "goes on")
+		require.Contains(t, f.local(n, tenant.Key()), "aside/e00000001", "somebody may rescue something")
+	})
+}
+
 // A forget that was asked for while the fence was closed has no effect, and stands in nobody's way.
 func TestD11_AForgetThatCouldNotBeginCostsNoAcknowledgedWrite(t *testing.T) {
 	inBubble(t, func(t *testing.T, f *fleet) {
@@ -296,8 +325,9 @@ func TestD11_AForgetThatCouldNotBeginCostsNoAcknowledgedWrite(t *testing.T) {
 	})
 }
 
-// A tenant that only waits for its last snapshot does not wait for ever.
-func TestTheLastSnapshotIsGivenUpAfterATTL(t *testing.T) {
+// TestK5_NoTimeLimitEndsTheSavingOfTheOnlyCopy: the images cannot be put for much longer than a lease, and nobody else
+// wants the tenant.
+func TestK5_NoTimeLimitEndsTheSavingOfTheOnlyCopy(t *testing.T) {
 	inBubble(t, func(t *testing.T, f *fleet) {
 		n := f.start(rarely)
 		tenant := fenced(t, f, n)
@@ -306,17 +336,68 @@ func TestTheLastSnapshotIsGivenUpAfterATTL(t *testing.T) {
 		f.leases.Clear()
 		time.Sleep(renewEvery)
 		require.Len(t, f.lifecycle(messages.LifecycleLost), 1)
+		_, err := tenant.Append(within(t, time.Second), messages.Event{Kind: "waits"})
+		require.ErrorIs(t, err, messages.ErrDeadlineExceeded, "nothing is done meanwhile")
+		time.Sleep(20 * ttl)
 		list, err := n.Tenants(t.Context())
 		require.NoError(t, err)
 		require.Len(t, list, 1)
 		require.Equal(t, actors.StateClosing, list[0].State)
-		_, err = tenant.Append(within(t, time.Second), messages.Event{Kind: "waits"})
-		require.ErrorIs(t, err, messages.ErrDeadlineExceeded, "nothing is done meanwhile")
-		time.Sleep(ttl)
-		list, err = n.Tenants(t.Context())
-		require.NoError(t, err)
-		require.Empty(t, list)
+		alarms := n.Alarms()
+		require.Len(t, alarms, 1, "somebody must look")
+		require.Equal(t, tenant.Key().String(), alarms[0].Err.Key)
 		f.durable.Up()
-		require.NotEqual(t, []string{"0", "1"}, kinds(t, open(t, n, "u")), "the declared loss")
+		require.Equal(t, []string{"0", "1"}, kinds(t, open(t, n, "u")))
+		require.Empty(t, n.Alarms())
+		require.Empty(t, f.lifecycle(messages.LifecycleSetAside))
+		require.Equal(t, []uint64{1, 2}, f.grants(tenant.Key()))
+	})
+}
+
+// TestK5_AnOutageWithASlowUploadLosesNothing: one node, nothing dies. An upload takes longer than the outage of the lease
+// store and the lease together.
+func TestK5_AnOutageWithASlowUploadLosesNothing(t *testing.T) {
+	for name, every := range map[string]time.Duration{"no upload was seen before": time.Hour, "uploads go on all the time": snapEvery} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, f *fleet) {
+				n := f.start(func(c *actors.Config) { c.SnapshotEvery, c.DurableTimeout = every, time.Minute })
+				tenant := open(t, n, "u")
+				l := startLoad(t, tenant)
+				f.durable.Slow(storetest.OpPut, 3*ttl)
+				time.Sleep(4 * ttl)
+				f.leases.Down(nil)
+				time.Sleep(2 * ttl)
+				before, _ := l.since()
+				f.leases.Up()
+				after := before
+				for begun := time.Now(); after == before && time.Since(begun) < 100*ttl; after, _ = l.since() {
+					time.Sleep(ttl)
+				}
+				require.Greater(t, after, before, "served again")
+				require.EqualValues(t, 2, epoch(t, tenant))
+				l.requireAll(t, tenant)
+			})
+		})
+	}
+}
+
+// A successor that this node has not met in the store yet ends the waiting too: callers are told who serves.
+func TestT2_WhoWaitsForALastSnapshotLearnsOfASuccessor(t *testing.T) {
+	inBubble(t, func(t *testing.T, f *fleet) {
+		var cut atomic.Bool
+		a := f.start(rarely, func(c *actors.Config) { c.Durable = partition{f.durable, &cut} })
+		tenant := fenced(t, f, a)
+		cut.Store(true)
+		time.Sleep(ttl)
+		f.leases.Clear()
+		time.Sleep(renewEvery) // refused: the lease has run out, and names nobody else
+		require.Len(t, f.lifecycle(messages.LifecycleLost), 1)
+		next := open(t, f.start(rarely), "u")
+		_, err := tenant.Append(within(t, ttl), messages.Event{Kind: "elsewhere"})
+		require.ErrorIs(t, err, messages.ErrHeld)
+		require.Equal(t, []string{"0"}, kinds(t, next), "the declared loss")
+		require.Len(t, f.lifecycle(messages.LifecycleSetAside), 1)
+		require.Equal(t, []string{"0", "1"}, f.asideKinds(a, tenant.Key(), "e00000001"), "and an operator can get at it")
+		require.Empty(t, a.Alarms())
 	})
 }

@@ -25,13 +25,14 @@ type metrics struct {
 	evictions  prometheus.Counter
 	lag        prometheus.Histogram
 	diskFull   prometheus.Gauge
+	setAside   prometheus.Gauge
 
 	registry   prometheus.Registerer
 	registered []prometheus.Collector
 }
 
-// newMetrics registers a node's metrics, all or none; close must follow.
-func newMetrics(reg prometheus.Registerer) (*metrics, error) {
+// newMetrics registers a node's metrics and more, all or none; close must follow.
+func newMetrics(reg prometheus.Registerer, more ...prometheus.Collector) (*metrics, error) {
 	seconds := prometheus.ExponentialBuckets(0.0001, 4, 11) // 0.1 ms to 105 s
 	m := &metrics{
 		registry: reg,
@@ -49,8 +50,9 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		evictions:  prometheus.NewCounter(prometheus.CounterOpts{Name: "leasehold_evictions_total", Help: "Tenants handed off because they were idle or made room for another."}),
 		lag:        prometheus.NewHistogram(prometheus.HistogramOpts{Name: "leasehold_renewal_window_seconds", Help: "What was left of the window when a renewal succeeded.", Buckets: seconds}),
 		diskFull:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "leasehold_disk_full", Help: "1 while this node takes no new tenants because its local disk cannot be written to."}),
+		setAside:   prometheus.NewGauge(prometheus.GaugeOpts{Name: "leasehold_ledgers_set_aside", Help: "Local ledgers of ended ownerships that hold writes which no snapshot has."}),
 	}
-	for _, c := range []prometheus.Collector{m.open, m.inFlight, m.lifecycle, m.requests, m.latency, m.openTime, m.handoff, m.snapshot, m.imageBytes, m.renewFails, m.evictions, m.lag, m.diskFull} {
+	for _, c := range append(more, m.open, m.inFlight, m.lifecycle, m.requests, m.latency, m.openTime, m.handoff, m.snapshot, m.imageBytes, m.renewFails, m.evictions, m.lag, m.diskFull, m.setAside) {
 		if err := reg.Register(c); err != nil {
 			m.close()
 			return nil, errors.Join(&messages.Error{Code: messages.CodeInvalidArgument, Message: "the registerer has another node's metrics"}, err)

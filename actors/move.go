@@ -2,7 +2,6 @@ package actors
 
 import (
 	"context"
-	"errors"
 
 	"github.com/leasehold/leasehold/messages"
 )
@@ -66,7 +65,7 @@ func (n *Node) ifHere(ctx context.Context, key messages.Key, order func(context.
 	ctx, cancel := n.deadline(ctx)
 	defer cancel()
 	err := order(ctx, act.(*activation))
-	if errors.Is(err, messages.ErrClosed) {
+	if messages.CodeOf(err) == messages.CodeClosed { // not the cause of an unknown outcome
 		return notHere(key)
 	}
 	return err

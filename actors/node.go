@@ -1,22 +1,22 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/gofrs/flock"
 	"github.com/google/uuid"
 
 	"github.com/leasehold/leasehold/actors/mailbox"
 	"github.com/leasehold/leasehold/leaseactor"
+	"github.com/leasehold/leasehold/ledgeractor"
 	"github.com/leasehold/leasehold/messages"
 	"github.com/leasehold/leasehold/stores"
 	"github.com/leasehold/leasehold/stores/dir"
@@ -35,32 +35,40 @@ type Node struct {
 	cfg        Config
 	owner      string
 	start      time.Time // of the node's clock; durations since it go into atomics
+	deployment string    // the identity that both stores carry; "": the lease store carries none
 	metrics    *metrics
+	alarms     *alarms
 	leases     *stores.Batched // cfg.Leases, with the renewals of many tenants in one round trip
 	system     *mailbox.System
 	supervisor *mailbox.Ref
 	spent      *leaseactor.Spent
-	transfers  chan struct{} // a slot for each snapshot or restore under way
-	urgent     chan struct{} // the rest of them, for tenants that do not serve meanwhile
-	lock       *flock.Flock
-	closers    []io.Closer // what Start opened itself
+	transfers  chan struct{}        // a slot for each snapshot or restore under way
+	urgent     chan struct{}        // the rest of them, for tenants that do not serve meanwhile
+	queries    *ledgeractor.Queries // shared by the ledgers of all tenants
+	looking    chan struct{}        // a slot for each look at the durable store for a tenant without a record
+	examining  chan struct{}        // held by whoever compares local files of an ended ownership
+	lock       *RootLock
+	opened     []any // what Start opened itself, the lock first: all are io.Closers
 
 	// Shared with callers, who must not wait for a mailbox to learn these.
-	copies   copies
-	active   sync.Map // messages.Key → *activation; written by the supervisor alone
-	inFlight atomic.Int64
-	disk     disk
-	aborted  atomic.Bool
-	ended    chan struct{} // closed when the node begins to stop its actors
-	down     chan struct{} // closed when the node has stopped
-	stopping atomic.Bool
-	life     context.Context // of application code: done when ended is closed
-	kill     context.CancelFunc
+	copies    copies
+	active    sync.Map // messages.Key → *activation; written by the supervisor alone
+	inFlight  atomic.Int64
+	intake    *Intake
+	disk      disk
+	aborted   atomic.Bool
+	ended     chan struct{} // closed when the node begins to stop its actors
+	down      chan struct{} // closed when the node has stopped
+	stopping  atomic.Bool
+	rehearsed atomic.Bool     // the migrations have run on an empty ledger (tenant.rehearsal)
+	life      context.Context // of application code: done when ended is closed
+	kill      context.CancelFunc
 }
 
 // Start starts a node. It creates the state root, takes its lock, and opens the embedded stores
-// where cfg names none. It returns CodeInvalidArgument for a configuration that Validate refuses,
-// CodeStorage if the state root cannot be used, and CodeHeld if another node uses it.
+// where cfg names none. It returns CodeInvalidArgument for a configuration that Validate refuses, the errors of LockRoot,
+// and CodeDeploymentMismatch if the two stores do not belong together (see stores.Bind). A start that is refused leaves
+// no folder or file behind that it has created; of stores that the caller has opened see stores.Open.
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -70,13 +78,13 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		cfg.Incarnation = uuid.NewString()
 	}
 	n := &Node{
-		cfg: cfg, owner: messages.NewOwner(cfg.NodeName, cfg.Incarnation), start: cfg.Now(),
-		spent: leaseactor.NewSpent(), transfers: make(chan struct{}, cfg.MaxTransfers-cfg.MaxTransfers/urgentShare), urgent: make(chan struct{}, cfg.MaxTransfers/urgentShare), down: make(chan struct{}), ended: make(chan struct{}),
+		cfg: cfg, owner: messages.NewOwner(cfg.NodeName, cfg.Incarnation), start: cfg.Now(), alarms: newAlarms(cfg.Now), intake: newIntake(cfg.MaxRequestBytes),
+		spent: leaseactor.NewSpent(), transfers: make(chan struct{}, cfg.MaxTransfers-cfg.MaxTransfers/urgentShare), urgent: make(chan struct{}, cfg.MaxTransfers/urgentShare), examining: make(chan struct{}, 1), looking: make(chan struct{}, 4), down: make(chan struct{}), ended: make(chan struct{}),
 	}
 	n.life, n.kill = context.WithCancel(context.Background())
 	if err := n.open(ctx); err != nil {
 		n.kill()
-		return nil, errors.Join(err, n.close())
+		return nil, errors.Join(err, n.close(true))
 	}
 	n.system = mailbox.NewSystem(cfg.Log)
 	n.supervisor = n.system.Spawn(newSupervisor(n))
@@ -87,58 +95,90 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	return n, nil
 }
 
-func (n *Node) open(ctx context.Context) error {
-	// A ledger's path must be absolute: it must not change its meaning with the working directory.
-	root, err := filepath.Abs(n.cfg.StateRoot)
+func (n *Node) open(ctx context.Context) (err error) {
+	if n.lock = n.cfg.Lock; n.lock == nil {
+		if n.lock, err = LockRoot(n.cfg.StateRoot); err != nil {
+			return err
+		}
+		n.opened = append(n.opened, n.lock)
+	}
+	n.cfg.StateRoot = n.lock.Root()
+	if n.cfg.Leases, n.cfg.Durable, err = stores.Open(ctx, n.openLeases, n.openDurable); err != nil {
+		return err
+	}
+	most := n.maxImage()
+	if l, ok := n.cfg.Durable.(stores.ObjectLimiter); ok && l.MaxObjectBytes() < most {
+		return &messages.Error{Code: messages.CodeInvalidArgument,
+			Message: fmt.Sprintf("ledgers of up to %d bytes could not be copied: the largest object of the durable store has %d", most, l.MaxObjectBytes())}
+	}
+	temp, err := n.lock.folder(tempFolder)
+	if err == nil {
+		err = ledgeractor.UseTempDir(temp)
+	}
 	if err != nil {
-		return &messages.Error{Code: messages.CodeStorage, Message: "find the state root", Err: err}
+		return err
 	}
-	n.cfg.StateRoot = root
-	if err := os.MkdirAll(n.cfg.StateRoot, 0o700); err != nil {
-		return &messages.Error{Code: messages.CodeStorage, Message: "create the state root", Err: err}
+	if n.queries, err = ledgeractor.NewQueries(n.cfg.queriesConfig()); err != nil {
+		return err
 	}
-	n.lock = flock.New(filepath.Join(n.cfg.StateRoot, "node.lock"))
-	switch ok, err := n.lock.TryLock(); {
-	case err != nil:
-		return &messages.Error{Code: messages.CodeStorage, Message: "lock the state root", Err: err}
-	case !ok:
-		return &messages.Error{Code: messages.CodeHeld, Message: "another node uses this state root"}
+	if n.metrics, err = newMetrics(n.cfg.Registerer, append(queryMetrics(n.queries), oldestUnsaved{n}, n.alarms)...); err != nil {
+		return err
 	}
-	if n.cfg.Leases == nil {
-		leases, err := sqlite.Open(ctx, sqlite.Config{Path: n.cfg.leasePath(), KeepRenewals: keepRenewals})
-		if err != nil {
-			return fmt.Errorf("open the embedded lease store: %w", err)
-		}
-		n.cfg.Leases, n.closers = leases, append(n.closers, leases)
-	}
-	if n.cfg.Durable == nil {
-		durable, err := dir.Open(ctx, dir.Config{Root: n.cfg.durablePath()})
-		if err != nil {
-			return fmt.Errorf("open the embedded durable store: %w", err)
-		}
-		n.cfg.Durable = durable
-		if c, ok := any(durable).(io.Closer); ok {
-			n.closers = append(n.closers, c)
-		}
+	if err := n.bind(ctx); err != nil { // the last thing that may refuse: it writes into both stores
+		return err
 	}
 	n.leases = stores.Batch(n.cfg.Leases, min(50*time.Millisecond, n.cfg.RenewEvery/20), renewalsPerTrip)
-	n.metrics, err = newMetrics(n.cfg.Registerer)
-	return err
+	return nil
 }
 
-func (n *Node) close() error {
-	var errs []error
+// maxImage is the largest ledger that this node takes, in bytes.
+func (n *Node) maxImage() int64 {
+	return cmp.Or(n.cfg.Limits.MaxImageBytes, ledgeractor.DefaultMaxImageBytes)
+}
+
+// openLeases returns the lease store of the configuration, or opens the embedded one.
+func (n *Node) openLeases(ctx context.Context, create bool) (stores.LeaseStore, error) {
+	if n.cfg.Leases != nil {
+		return n.cfg.Leases, nil
+	}
+	s, err := sqlite.Open(ctx, sqlite.Config{Path: n.cfg.leasePath(), MustExist: !create, KeepRenewals: keepRenewals})
+	if err != nil {
+		return nil, fmt.Errorf("open the embedded lease store: %w", err)
+	}
+	n.opened = append(n.opened, s)
+	return s, nil
+}
+
+// openDurable does the same for the durable store.
+func (n *Node) openDurable(ctx context.Context, create bool) (stores.DurableStore, error) {
+	if n.cfg.Durable != nil {
+		return n.cfg.Durable, nil
+	}
+	s, err := dir.Open(ctx, dir.Config{Root: n.cfg.durablePath(), MustExist: !create})
+	if err != nil {
+		return nil, fmt.Errorf("open the embedded durable store: %w", err)
+	}
+	n.opened = append(n.opened, s)
+	return s, nil
+}
+
+// close closes what Start has opened; refused: also removes what it has created.
+func (n *Node) close(refused bool) error {
 	if n.metrics != nil {
 		n.metrics.close()
+	}
+	if n.queries != nil {
+		n.queries.Close()
 	}
 	if n.leases != nil {
 		n.leases.Close()
 	}
-	for _, c := range n.closers {
-		errs = append(errs, c.Close())
+	if refused {
+		return stores.Discard(n.opened...)
 	}
-	if n.lock != nil {
-		errs = append(errs, n.lock.Close())
+	var errs []error
+	for _, c := range slices.Backward(n.opened) {
+		errs = append(errs, c.(io.Closer).Close())
 	}
 	return errors.Join(errs...)
 }

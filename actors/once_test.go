@@ -51,7 +51,7 @@ func TestW2_H1_ACommandRunsOnceAcrossAHandoff(t *testing.T) {
 		require.True(t, duplicate)
 		require.EqualValues(t, 1, runs.Load())
 		_, _, _, err = next.CallOnce(t.Context(), "book", "k", nil)
-		require.ErrorIs(t, err, messages.ErrInvalidArgument)
+		require.ErrorIs(t, err, messages.ErrIdempotencyConflict)
 		// Without a key every call runs.
 		for want := int64(2); want <= 3; want++ {
 			out, at, err := next.CallAt(t.Context(), "book", in)
@@ -102,7 +102,7 @@ func TestW2_RetriesDuringHandoffsBookOnce(t *testing.T) {
 		nodes := []*actors.Node{f.start(booking(&runs)), f.start(booking(&runs))}
 		const callers, bookings = 8, 30
 		ask := func(n *actors.Node, key string) (duplicate bool, err error) {
-			tenant, err := n.Tenant(t.Context(), "acme", tenantID(t, "u"))
+			tenant, err := tryOpen(t.Context(), n, tenantID(t, "u"))
 			if err == nil {
 				_, _, duplicate, err = tenant.CallOnce(t.Context(), "book", key, nil)
 			}
@@ -129,7 +129,7 @@ func TestW2_RetriesDuringHandoffsBookOnce(t *testing.T) {
 		moves := 0
 		for i := range 20 {
 			time.Sleep(10 * time.Millisecond)
-			held, err := nodes[i%2].Tenant(t.Context(), "acme", tenantID(t, "u"))
+			held, err := tryOpen(t.Context(), nodes[i%2], tenantID(t, "u"))
 			if err == nil && held.Handoff(t.Context()) == nil {
 				moves++
 			}

@@ -12,10 +12,6 @@ import (
 	"github.com/leasehold/leasehold/snapshotactor"
 )
 
-// maxAhead is how often an open starts again because the lineage knew its epoch already. More than
-// a few mean that the lease store has lost records.
-const maxAhead = 4
-
 // acquire begins an attempt: a lease child of its own, and with it a fence of its own.
 func (t *tenant) acquire() {
 	t.gen++
@@ -23,7 +19,7 @@ func (t *tenant) acquire() {
 	cfg := t.node.cfg
 	child, err := leaseactor.New(leaseactor.Config{
 		Store: t.node.leases, Key: t.key, Owner: t.node.owner, TTL: cfg.TTL, Margin: cfg.Margin, CallTimeout: cfg.StoreTimeout,
-		Now: cfg.Now, Spent: t.node.spent, Planted: cfg.Planted, Log: t.node.log(t.key),
+		Now: cfg.Now, Spent: t.node.spent, Planted: cfg.Planted, Log: cfg.Log,
 	}, func(msg any) { ref.Send(fromLease{gen, msg}) })
 	if err != nil {
 		t.end(err)
@@ -39,6 +35,10 @@ func (t *tenant) acquire() {
 		})
 		return
 	}
+	if before := t.act.before; t.gen == 1 && before != nil && contradicts(before.Code) {
+		t.lookFirst(before)
+		return
+	}
 	t.lease.Send(leaseactor.Acquire{})
 }
 
@@ -46,7 +46,7 @@ func (t *tenant) acquireAgain() {
 	if t.state != StateOpening {
 		return
 	}
-	if t.granted.Epoch == 0 && t.ahead == 0 && !t.anybodyWaits() {
+	if t.granted.Epoch == 0 && !t.anybodyWaits() {
 		t.end(t.act.closed())
 		return
 	}
@@ -96,41 +96,42 @@ func (t *tenant) livesOn(held *messages.Error) bool {
 func (t *tenant) acquired(lease messages.Lease) {
 	t.granted = lease
 	t.act.epoch.Store(lease.Epoch)
+	t.restoredWith.Store(0)
 	t.emit(messages.Lifecycle{Kind: messages.LifecycleAcquired})
 	t.self.After(t.node.untilRenewal(), renewTick{t.gen})
 	if t.doomed != nil {
 		t.giveUp(t.doomed)
 		return
 	}
-	gen := t.gen
-	t.self.Go(func(context.Context) any {
-		file, err := t.node.prepareLocal(t.key, lease.Epoch)
-		return prepared{gen, file, err}
-	})
-}
-
-func (t *tenant) prepared(m prepared) {
-	if t.state != StateOpening {
-		return
-	}
-	if m.err != nil {
-		t.giveUp(m.err)
-		return
-	}
 	gen, ref := t.gen, t.self.Ref()
-	t.snaps = t.self.Spawn(snapshotactor.New(t.snapshotConfig(m.file, gen), func(msg any) { ref.Send(fromSnapshots{gen, msg}) }))
-	grant := snapshotactor.Grant{Epoch: t.granted.Epoch, Floor: t.granted.Floor}
+	cfg := t.snapshotConfig(t.node.localFile(t.key, lease.Epoch), gen)
+	cfg.Prepare = func(context.Context) error { return t.prepare(lease.Epoch) }
+	cfg.Rehearse = t.rehearsal(lease.Epoch)
+	t.snaps = t.self.Spawn(snapshotactor.New(cfg, func(msg any) { ref.Send(fromSnapshots{gen, msg}) }))
+	grant := snapshotactor.Grant{Epoch: t.granted.Epoch, Floor: t.granted.Floor, Marked: t.granted.HasLineage()}
 	if stale := t.act.stale.Load(); stale != nil {
 		grant.Stale = *stale
 	}
 	t.snaps.Send(snapshotactor.OpenTenant{Grant: grant})
 }
 
+// prepare makes room for the local files of an epoch. It runs on the snapshot child's goroutine.
+func (t *tenant) prepare(epoch uint64) error {
+	aside, err := t.node.prepareLocal(t.key, epoch)
+	if err == nil {
+		t.prepared.Store(epoch)
+	}
+	if aside {
+		t.asides.Store(true)
+	}
+	return err
+}
+
 func (t *tenant) snapshotConfig(file string, gen int) snapshotactor.Config {
 	cfg, act, cutting := t.node.cfg, t.act, &t.last.cutting
 	return snapshotactor.Config{
-		Store: slotted{t.node.durable(), act, t.self.Context()}, Key: t.key, Owner: t.node.owner, Fence: t.fence, Verifier: verifier{t.node}, File: file,
-		Now: cfg.Now, CallTimeout: cfg.DurableTimeout, Retention: cfg.Retention, Planted: cfg.Planted, Log: t.node.log(t.key),
+		Store: slotted{t.node.durable(), act, t.self.Context()}, Key: t.key, Owner: t.node.owner, Fence: t.fence, Verifier: verifier{t.node, &t.restoredWith}, File: file,
+		MaxImageBytes: t.node.maxImage(), Now: cfg.Now, CallTimeout: cfg.DurableTimeout, Retention: cfg.Retention, Planted: cfg.Planted, Log: cfg.Log,
 		Cut: func(ctx context.Context) (snapshotactor.Image, error) {
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
@@ -168,10 +169,8 @@ func (t *tenant) restoredOpen(m snapshotactor.Opened) {
 	}
 	if m.Err != nil {
 		t.emit(failure(messages.LifecycleFailed, m.Err))
-		if errors.Is(m.Err, messages.ErrLineageAhead) && t.ahead < maxAhead {
-			t.ahead++
-			t.fence.Close(messages.ReasonSlotTaken)
-			t.release(&release{then: t.startOver})
+		if errors.Is(m.Err, messages.ErrLineageAhead) || errors.Is(m.Err, messages.ErrLineageMissing) {
+			t.readRecordAgain(messages.AsError(m.Err))
 			return
 		}
 		t.giveUp(m.Err)
@@ -179,27 +178,65 @@ func (t *tenant) restoredOpen(m snapshotactor.Opened) {
 	}
 	t.restored, t.lastSeq = m.Restored, m.Restored.LastSeq
 	t.emit(messages.Lifecycle{Kind: messages.LifecycleRestored, Position: m.Restored.From, Events: m.Restored.Events, LastSeq: m.Restored.LastSeq})
-	gen, ref, cfg := t.gen, t.self.Ref(), t.node.cfg
-	child := ledgeractor.New(ledgeractor.Config{
-		Path: t.node.localFile(t.key, t.granted.Epoch), Key: t.key, Epoch: t.granted.Epoch, Fence: t.fence, Now: cfg.Now,
-		Migrations: cfg.Migrations, Commands: cfg.Commands, Limits: cfg.Limits, Planted: cfg.Planted, Log: t.node.log(t.key),
-	}, func(msg any) { ref.Send(fromLedger{gen, msg}) })
+	saved := ""
+	if m.Restored.Manifest != nil {
+		saved = m.Restored.Manifest.SHA256
+	}
+	gen, epoch := t.gen, t.granted.Epoch
+	t.self.Go(func(context.Context) any { return noted{gen, t.node.noteSaved(t.key, epoch, saved)} })
+}
+
+// noted opens the ledger: from here on, its files may hold more than what was restored.
+func (t *tenant) noted(err error) {
+	if t.state != StateOpening {
+		return
+	}
+	if err != nil {
+		t.giveUp(err)
+		return
+	}
+	if !t.granted.HasLineage() {
+		t.lease.Send(leaseactor.MarkLineage{}) // goes on in lineageMarked
+		return
+	}
+	t.openLedger()
+}
+
+func (t *tenant) ledgerConfig(epoch uint64) ledgeractor.Config {
+	cfg := t.node.cfg
+	return ledgeractor.Config{
+		Path: t.node.localFile(t.key, epoch), Key: t.key, Epoch: epoch, Fence: t.fence, Now: cfg.Now,
+		Migrations: cfg.Migrations, Commands: cfg.Commands, Limits: cfg.Limits, MaxUnsaved: cfg.MaxUnsaved, MaxUnsavedBytes: cfg.MaxUnsavedBytes,
+		Queries: t.node.queries, Planted: cfg.Planted, Log: cfg.Log,
+	}
+}
+
+// rehearsal returns what tries the migrations that will run on the restored ledger, on the snapshot child's goroutine. On an empty one
+// they do what they did on another: once was enough.
+func (t *tenant) rehearsal(epoch uint64) func(context.Context) error {
+	n, cfg, restored := t.node, t.ledgerConfig(epoch), &t.restoredWith
+	return func(ctx context.Context) error {
+		empty := restored.Load() == 0
+		if int(max(0, restored.Load()-1)) >= len(cfg.Migrations) || empty && n.rehearsed.Load() {
+			return nil
+		}
+		err := ledgeractor.Rehearse(ctx, cfg)
+		if err == nil && empty {
+			n.rehearsed.Store(true)
+		}
+		return err
+	}
+}
+
+func (t *tenant) openLedger() {
+	gen, ref := t.gen, t.self.Ref()
+	child := ledgeractor.New(t.ledgerConfig(t.granted.Epoch), func(msg any) { ref.Send(fromLedger{gen, msg}) })
 	t.ledger = t.self.Spawn(child)
 	t.handle = child.Handle(t.ledger)
 	t.act.ledger.Store(t.handle)
 	if t.granted.Floor > 0 {
 		t.snaps.Send(snapshotactor.SweepUpTo{Floor: t.granted.Floor})
 	}
-}
-
-// startOver begins an attempt at a new epoch.
-func (t *tenant) startOver() {
-	t.lease.Stop()
-	if t.snaps != nil {
-		t.snaps.Stop()
-	}
-	t.lease, t.snaps, t.granted = nil, nil, messages.Lease{}
-	t.acquire()
 }
 
 func (t *tenant) ledgerOpened(m ledgeractor.Opened) {
@@ -211,10 +248,23 @@ func (t *tenant) ledgerOpened(m ledgeractor.Opened) {
 		t.giveUp(m.Err)
 		return
 	}
+	if m.Events < t.restored.Events || m.LastSeq < t.restored.LastSeq {
+		// SQLite makes an empty file where there is none.
+		err := storageError(t.key, errors.New("the restored ledger is not at its place"))
+		t.emit(failure(messages.LifecycleFailed, err))
+		t.giveUp(err)
+		return
+	}
 	t.lastSeq = m.LastSeq
-	t.act.base.Store(m.LastSeq)
+	t.act.needs.Store(int64(m.Needs))
+	began := t.restored.Began
+	t.act.began.Store(&began)
 	t.act.used.Store(t.node.sinceStart()) // an open may take longer than IdleAfter
 	t.setState(StateServing)
+	t.served = true
+	t.act.opened.Store(true)
+	t.node.clearAlarm(messages.CodeLineageAhead, t.key.String())
+	t.node.clearAlarm(messages.CodeLineageMissing, t.key.String())
 	t.emit(messages.Lifecycle{Kind: messages.LifecycleServing, Events: m.Events, LastSeq: m.LastSeq})
 	t.node.metrics.openTime.Observe(t.node.cfg.Now().Sub(t.begun).Seconds())
 	for _, o := range t.openers {
@@ -222,6 +272,9 @@ func (t *tenant) ledgerOpened(m ledgeractor.Opened) {
 	}
 	t.openers = nil
 	t.self.After(t.node.cfg.SnapshotEvery, snapshotTick{t.gen})
+	if t.asides.Load() {
+		t.self.Go(func(ctx context.Context) any { t.node.examineAside(ctx, t.key); return nil })
+	}
 }
 
 // giveUp ends an open or a serving tenant that cannot go on: the lease is handed back without a
@@ -231,11 +284,13 @@ func (t *tenant) giveUp(err error) {
 		t.endWithoutLast()
 		return
 	}
-	if e := messages.AsError(err); t.state == StateOpening && e.Code == messages.CodeCorrupt {
-		t.act.corrupt.Store(e)
-	} else if t.state == StateOpening && e.Code == messages.CodeStorage {
-		t.dropFiles = true // what there is of them was never served, and takes room
-		t.node.suspect(err)
+	if e := messages.AsError(err); t.state == StateOpening {
+		if t.granted.Epoch > 0 && backsOff(e.Code) {
+			t.act.failed.Store(e)
+		}
+		if e.Code == messages.CodeStorage {
+			t.node.suspect(err)
+		}
 	}
 	t.setState(StateClosing)
 	if t.fence != nil {

@@ -38,7 +38,7 @@ func TestT2_ATenantThatAnotherNodeHoldsIsRefused(t *testing.T) {
 		a, b := f.start(), f.start()
 		tenant := open(t, a, "u")
 		before := len(f.events)
-		_, err := b.Tenant(t.Context(), "acme", tenantID(t, "u"))
+		_, err := tryOpen(t.Context(), b, tenantID(t, "u"))
 		var e *messages.Error
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, messages.CodeHeld, e.Code)
@@ -114,7 +114,7 @@ func TestD14_NothingIsAcknowledgedBeforeTheBaseIsPinned(t *testing.T) {
 		reached, release := f.durable.GateNext(storetest.OpPut)
 		done := make(chan error, 1)
 		go func() {
-			tenant, err := n.Tenant(t.Context(), "acme", tenantID(t, "u"))
+			tenant, err := tryOpen(t.Context(), n, tenantID(t, "u"))
 			if err == nil {
 				_, err = tenant.Append(t.Context(), messages.Event{Kind: "x"})
 			}
@@ -143,7 +143,7 @@ func TestL2_S5_AFailedVerificationReleasesAndNamesTheObject(t *testing.T) {
 		data, err := os.ReadFile(path)
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(path, data[:len(data)/2], 0o600))
-		_, err = n.Tenant(t.Context(), "acme", tenantID(t, "u"))
+		_, err = tryOpen(t.Context(), n, tenantID(t, "u"))
 		var e *messages.Error
 		require.ErrorAs(t, err, &e)
 		require.Equal(t, messages.CodeCorrupt, e.Code)
@@ -152,7 +152,7 @@ func TestL2_S5_AFailedVerificationReleasesAndNamesTheObject(t *testing.T) {
 		require.NoError(t, err)
 		require.False(t, lease.End.After(time.Now()), "the lease was handed back")
 		require.NotContains(t, strings.Join(f.objects(tenant.Key()), " "), "e00000002/base.json", "nothing was pinned")
-		_, err = n.Tenant(t.Context(), "acme", tenantID(t, "u"))
+		_, err = tryOpen(t.Context(), n, tenantID(t, "u"))
 		require.ErrorIs(t, err, messages.ErrCorrupt)
 		require.Equal(t, []uint64{1, 2}, f.grants(tenant.Key()), "a retry at once costs no epoch")
 		time.Sleep(time.Second)

@@ -99,9 +99,9 @@ func (p partition) PutIfAbsent(ctx context.Context, key string, data []byte) (bo
 	return p.FaultyDurable.PutIfAbsent(ctx, key, data)
 }
 
-func (p partition) Get(ctx context.Context, key string) ([]byte, bool, error) {
+func (p partition) Get(ctx context.Context, key string, most int64) ([]byte, bool, error) {
 	if p.cut.Load() {
 		return nil, false, &messages.Error{Code: messages.CodeUnavailable, Message: "cut"}
 	}
-	return p.FaultyDurable.Get(ctx, key)
+	return p.FaultyDurable.Get(ctx, key, most)
 }

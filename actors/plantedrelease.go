@@ -15,7 +15,6 @@ func (t *tenant) servesAfterLostRelease(r *release, err error) bool {
 	if !t.node.cfg.Planted.Has(planted.ServeAfterLostRelease) || !errors.Is(err, messages.ErrUnavailable) || t.handle == nil || r.flushed == nil {
 		return false
 	}
-	t.dropFiles = false
 	t.setState(StateDraining) // else what comes of the drain means nothing
 	d := &drain{reply: r.reply, over: make(chan struct{}), stop: func() {}, failed: err}
 	t.drain = d

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"context"
 	"errors"
 
 	"github.com/leasehold/leasehold/leaseactor"
@@ -32,8 +33,11 @@ func (t *tenant) fromLease(msg any) {
 	case leaseactor.Resumed:
 		t.last.tries = 0
 		t.emit(messages.Lifecycle{Kind: messages.LifecycleResumed})
+		t.goOnDraining()
 	case leaseactor.Released:
 		t.released(m.Err)
+	case leaseactor.LineageMarked:
+		t.lineageMarked(m.Err)
 	case leaseactor.Forgotten:
 		t.marked(m.Err)
 	}
@@ -79,7 +83,7 @@ func (t *tenant) lost(err error) {
 	t.emit(messages.Lifecycle{Kind: messages.LifecycleLost, Code: messages.CodeOf(err), Reason: messages.ReasonLeaseLost})
 	t.fence.Close(messages.ReasonLeaseLost)
 	if !t.lastBeforeTheEnd(err) {
-		t.end(err)
+		t.endLost(err)
 	}
 }
 
@@ -117,6 +121,8 @@ func (t *tenant) fromLedger(msg any) {
 		t.ledgerOpened(m)
 	case ledgeractor.Restarted:
 		t.emit(messages.Lifecycle{Kind: messages.LifecyclePanic, Code: messages.CodeInternal})
+	case ledgeractor.FilesLost:
+		t.filesLost(messages.AsError(m.Err))
 	case ledgeractor.Corrupt:
 		// Nothing more of this file may reach a snapshot. The next open restores the durable copy.
 		t.emit(failure(messages.LifecycleCorrupt, m.Err))
@@ -129,21 +135,29 @@ func (t *tenant) snapshotTick() {
 	if t.state == StateClosing {
 		return
 	}
-	t.saveIfDirty("periodic")
+	t.watchUnsaved()
+	if t.lostFiles {
+		t.leaveLostFiles()
+	} else {
+		t.saveIfDirty("periodic")
+	}
 	t.self.After(t.node.cfg.SnapshotEvery, snapshotTick{t.gen})
 }
 
 // saveIfDirty takes a snapshot if there are commits that none holds, and none is being taken.
 func (t *tenant) saveIfDirty(reason string) {
 	if t.state == StateServing && len(t.takes) == 0 && t.handle.Version() != t.saved && t.fence.Check() == nil {
-		t.take(reason, nil)
+		t.take(reason)
 	}
 }
 
 func (t *tenant) snapshotNow(m snapshotNow) {
 	switch t.state {
 	case StateServing:
-		t.take("requested", m.reply)
+		if m.order.begin() {
+			t.takes = append(t.takes, take{order: m.order, reply: m.reply, begun: t.node.cfg.Now()})
+			t.snaps.Send(snapshotactor.Take{Reason: "requested"})
+		}
 	case StateDraining:
 		m.reply <- snapshotDone{err: t.drainingError()}
 	default:
@@ -151,8 +165,9 @@ func (t *tenant) snapshotNow(m snapshotNow) {
 	}
 }
 
-func (t *tenant) take(reason string, reply chan snapshotDone) {
-	t.takes = append(t.takes, take{reply: reply, begun: t.node.cfg.Now()})
+// take takes a snapshot of the node's own.
+func (t *tenant) take(reason string) {
+	t.takes = append(t.takes, take{begun: t.node.cfg.Now()})
 	t.snaps.Send(snapshotactor.Take{Reason: reason})
 }
 
@@ -168,8 +183,15 @@ func (t *tenant) taken(m snapshotactor.Taken) {
 	t.published = max(t.published, m.Manifest.Snapshot)
 	if m.Manifest.Snapshot > 0 {
 		t.last.landed = max(t.last.landed, m.Version)
+		t.handle.Saved(m.Version)
+		t.watchUnsaved()
+		if !k.begun.IsZero() {
+			t.last.usual = t.node.cfg.Now().Sub(k.begun)
+		}
 	}
 	if m.Err == nil {
+		epoch, image := t.granted.Epoch, m.Manifest.SHA256
+		t.self.Go(func(context.Context) any { _ = t.node.noteSaved(t.key, epoch, image); return nil }) // see there
 		t.counted, t.saved, t.lastSeq = m.Manifest.Snapshot, m.Version, m.Manifest.LastSeq
 		t.emit(messages.Lifecycle{Kind: messages.LifecycleSnapshot, Events: m.Manifest.Events, LastSeq: m.Manifest.LastSeq,
 			Position: messages.Position{Epoch: t.granted.Epoch, Snapshot: m.Manifest.Snapshot}})
@@ -189,6 +211,9 @@ func (t *tenant) taken(m snapshotactor.Taken) {
 		// Somebody else writes at this epoch ([S4]): it is over, whatever the lease store says.
 		t.emit(messages.Lifecycle{Kind: messages.LifecycleFenced, Code: messages.CodeFenced, Reason: messages.ReasonSlotTaken})
 		t.giveUp(m.Err)
+	}
+	if m.Err != nil && !m.Begun {
+		k.order.undone()
 	}
 	if k.reply != nil { // only now: who asks for something else then finds the tenant as it is
 		k.reply <- snapshotDone{m.Manifest, m.Err}

@@ -290,7 +290,7 @@ func TestWhenEveryTenantIsBusyAnOpenIsRefusedAtOnce(t *testing.T) {
 			done <- tenant.Run(t.Context(), func(*ledgeractor.Tx) error { close(busy); <-free; return nil })
 		}()
 		<-busy
-		_, err := n.Tenant(t.Context(), "acme", tenantID(t, "b"))
+		_, err := tryOpen(t.Context(), n, tenantID(t, "b"))
 		require.ErrorIs(t, err, messages.ErrOverloaded)
 		require.NotZero(t, messages.AsError(err).RetryAfter)
 		close(free)

@@ -104,7 +104,7 @@ func (n *Node) stop(limit context.Context) error {
 	n.kill()
 	over := make(chan error, 1)
 	go func() {
-		err := errors.Join(n.system.Shutdown(context.Background()), n.close())
+		err := errors.Join(n.system.Shutdown(context.Background()), n.close(false))
 		n.cfg.Log.Info("node stopped", "owner", n.owner)
 		over <- err
 		close(n.down)

@@ -40,7 +40,7 @@ func TestH7_AShutdownHandsBackTheLeaseOfATenantThatOpens(t *testing.T) {
 				defer release()
 				opened := make(chan error, 1)
 				go func() {
-					_, err := n.Tenant(within(t, time.Minute), "acme", tenantID(t, "u"))
+					_, err := tryOpen(within(t, time.Minute), n, tenantID(t, "u"))
 					opened <- err
 				}()
 				<-reached
@@ -107,7 +107,7 @@ func TestH7_AShutdownWaitsForWhatIsClosing(t *testing.T) {
 		require.NoError(t, <-forgotten)
 		requireReleased(t, f, left.Key())
 		requireReleased(t, f, gone.Key())
-		require.Empty(t, f.objects(gone.Key()))
+		require.Empty(t, f.copies(gone.Key()))
 	})
 }
 
@@ -183,5 +183,76 @@ func TestAnAbortReturnsAlthoughAStoreHeedsNoDeadline(t *testing.T) {
 		require.NotContains(t, err.Error(), other.Key().String(), "that one has ended")
 		release()
 		<-n.Done()
+	})
+}
+
+// TestH7_AShutdownGoesOnTryingWhileTheFenceIsClosed: SIGTERM comes in the moment of a fence that has closed by itself. There
+// is time left, and what is in the way may pass.
+func TestH7_AShutdownGoesOnTryingWhileTheFenceIsClosed(t *testing.T) {
+	for name, c := range map[string]struct {
+		passes func(f *fleet) // after a second
+		ok     bool
+	}{
+		"the lease resumes":                     {func(f *fleet) { f.leases.Clear(); time.Sleep(ttl); f.durable.Up() }, true},
+		"the last snapshot lands":               {func(f *fleet) { f.durable.Up() }, true},
+		"both, and the lease is over":           {func(f *fleet) { time.Sleep(ttl); f.leases.Clear(); f.durable.Up() }, true},
+		"the durable store comes back too late": {func(*fleet) {}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, f *fleet) {
+				n := f.start(rarely, func(c *actors.Config) { c.TTL, c.Margin, c.RenewEvery = 10*ttl, 9*ttl+ttl/2, ttl/4 })
+				tenant := fencedLong(t, f, n)
+				f.durable.Down(nil)
+				if name == "both, and the lease is over" {
+					time.Sleep(10 * ttl)
+				}
+				down := make(chan error, 1)
+				go func() { down <- n.Shutdown(within(t, 20*time.Second)) }()
+				time.Sleep(time.Second)
+				require.Empty(t, down, "it has not given up")
+				begun := time.Now()
+				c.passes(f)
+				err := <-down
+				f.leases.Clear()
+				f.durable.Up()
+				if !c.ok {
+					require.Error(t, err)
+					require.Equal(t, []string{"1"}, f.fileKinds(filepath.Join(f.tenantRoot(n, tenant.Key()), "aside", "e00000001", "ledger.db")), "it is kept")
+					return
+				}
+				require.NoError(t, err)
+				require.Less(t, time.Since(begun), 15*time.Second)
+				time.Sleep(10 * ttl)
+				require.Equal(t, []string{"1"}, kinds(t, open(t, f.start(rarely), "u")))
+			})
+		})
+	}
+}
+
+// fencedLong is a tenant with an unsaved write whose fence has closed by itself, while its lease goes on for long.
+func fencedLong(t *testing.T, f *fleet, n *actors.Node) *actors.Tenant {
+	t.Helper()
+	tenant := open(t, n, "u")
+	remove := f.durable.Every(storetest.OpPut, storetest.Fail(nil))
+	f.cutOff(n.Owner())
+	appendKind(t, tenant, "1")
+	time.Sleep(ttl)
+	toTheFence(t, f)
+	remove()
+	return tenant
+}
+
+// What is in the way of a shutdown's final snapshot may pass too.
+func TestH7_AShutdownTriesItsFinalSnapshotAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, f *fleet) {
+		n := f.start(rarely)
+		appendKind(t, open(t, n, "u"), "1")
+		f.durable.Down(nil)
+		down := make(chan error, 1)
+		go func() { down <- n.Shutdown(within(t, time.Minute)) }()
+		time.Sleep(20 * time.Second)
+		f.durable.Up()
+		require.NoError(t, <-down)
+		require.Equal(t, []string{"1"}, kinds(t, open(t, f.start(), "u")))
 	})
 }

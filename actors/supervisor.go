@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"time"
 
@@ -16,9 +15,10 @@ import (
 type (
 	// find asks for the activation of a tenant; it is started if there is none.
 	find struct {
-		ctx   context.Context
-		key   messages.Key
-		reply chan found // buffered
+		ctx    context.Context
+		key    messages.Key
+		exists bool       // there is such a tenant, or it may be created; else the caller looks, and asks again
+		reply  chan found // buffered
 	}
 	// list asks for all activations.
 	list     struct{ reply chan []*activation }
@@ -49,7 +49,7 @@ type supervisor struct {
 	node    *Node
 	entries map[messages.Key]*activation
 	byRef   map[*mailbox.Ref]*activation
-	corrupt map[messages.Key]corruptOpen
+	failing failedOpens
 	ending  *shutdown
 	queue   []*activation // still to be handed off
 	running int
@@ -59,23 +59,21 @@ type supervisor struct {
 	disk    diskWatch
 }
 
-// corruptPause is how long the failure of an open is repeated to callers before the copy is looked at
-// again: each attempt costs an epoch and a download, and a damaged copy does not heal by itself.
-const corruptPause = time.Second
-
-// corruptOpen remembers an open that failed because a copy was at fault.
-type corruptOpen struct {
-	err   *messages.Error
-	until int64 // by Node.sinceStart
-}
+// now is a channel to wait for nothing.
+var now = func() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
 
 func newSupervisor(n *Node) *supervisor {
 	return &supervisor{node: n, entries: make(map[messages.Key]*activation), byRef: make(map[*mailbox.Ref]*activation),
-		corrupt: make(map[messages.Key]corruptOpen)}
+		failing: make(failedOpens)}
 }
 
 func (s *supervisor) Started(self *mailbox.Self) {
 	self.After(s.node.cfg.SweepEvery, sweepNow{})
+	self.After(s.node.cfg.RenewEvery, checkStores{})
 	self.Go(func(ctx context.Context) any { s.node.sweep(ctx, s.node.cfg.SetAsideFor); return nil })
 }
 
@@ -116,6 +114,10 @@ func (s *supervisor) Receive(self *mailbox.Self, msg any) {
 		s.look(self)
 	case diskProbed:
 		s.looked(self, m.err)
+	case checkStores:
+		self.Go(func(ctx context.Context) any { s.node.checkStores(ctx); return storesChecked{} })
+	case storesChecked:
+		self.After(s.node.cfg.RenewEvery, checkStores{})
 	case sweepNow:
 		self.Go(func(ctx context.Context) any { s.node.sweep(ctx, s.node.cfg.SetAsideFor); return swept{} })
 	case swept:
@@ -161,14 +163,21 @@ func (s *supervisor) find(self *mailbox.Self, m find) {
 		}
 		return
 	}
-	if c, ok := s.corrupt[m.key]; ok {
-		if left := time.Duration(c.until - s.node.sinceStart()); left > 0 {
-			err := *c.err
-			err.RetryAfter = left
-			m.reply <- found{err: &err}
-			return
-		}
-		delete(s.corrupt, m.key)
+	if !m.exists { // it has ended since the caller saw it
+		m.reply <- found{wait: now}
+		return
+	}
+	if err := s.node.alarms.stands(messages.CodeDeploymentMismatch, ""); err != nil {
+		m.reply <- found{err: err} // whatever it would be granted, another node may serve
+		return
+	}
+	before, left := s.failing.of(m.key, s.node.sinceStart())
+	if left > 0 {
+		s.node.stillFails(before)
+		err := *before
+		err.RetryAfter = left
+		m.reply <- found{err: &err}
+		return
 	}
 	if s.node.disk.full.Load() != nil {
 		s.awaitDisk(self, m)
@@ -187,7 +196,7 @@ func (s *supervisor) find(self *mailbox.Self, m find) {
 		m.reply <- found{wait: wait}
 		return
 	}
-	act := &activation{node: s.node, key: m.key}
+	act := &activation{node: s.node, key: m.key, before: before}
 	act.stops() // it does not serve yet
 	act.used.Store(s.node.sinceStart())
 	act.ref = self.Spawn(newTenant(s.node, act))
@@ -202,9 +211,10 @@ func (s *supervisor) find(self *mailbox.Self, m find) {
 
 func (s *supervisor) drop(act *activation) {
 	delete(s.byRef, act.ref)
-	if err := act.corrupt.Load(); err != nil {
-		maps.DeleteFunc(s.corrupt, func(_ messages.Key, c corruptOpen) bool { return c.until < s.node.sinceStart() })
-		s.corrupt[act.key] = corruptOpen{err, s.node.sinceStart() + int64(corruptPause)}
+	if err := act.failed.Load(); err != nil {
+		s.failing.add(act.key, err, s.node.sinceStart())
+	} else if act.opened.Load() {
+		delete(s.failing, act.key)
 	}
 	if s.entries[act.key] == act {
 		delete(s.entries, act.key)

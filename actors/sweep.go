@@ -3,7 +3,7 @@ package actors
 import (
 	"context"
 	"fmt"
-	"os"
+	"log/slog"
 	"runtime/debug"
 	"time"
 
@@ -15,9 +15,9 @@ import (
 const sweepPage = 500
 
 // sweep deletes what a forget or an ended ownership has left behind: durable objects at or below a
-// tenant's floor, late uploads of fenced holders included ([S11]), and local files that are at or
-// below the floor, or were set aside long enough. It touches nothing of an ownership that may still
-// be served, so it may run at any time, on any number of nodes.
+// tenant's floor, late uploads of fenced holders included ([S11]), local files that are at or
+// below the floor, and those of an ownership that ended long enough ago if a snapshot holds everything in them. It
+// touches nothing of an ownership that may still be served, so it may run at any time, on any number of nodes.
 func (n *Node) sweep(ctx context.Context, setAside time.Duration) {
 	n.sweepLocal(ctx, setAside)
 	lister, ok := n.cfg.Leases.(stores.LeaseLister)
@@ -43,7 +43,7 @@ func (n *Node) sweep(ctx context.Context, setAside time.Duration) {
 func (n *Node) sweepTenant(ctx context.Context, lease messages.Lease) {
 	count, err := snapshotactor.Sweep(ctx, snapshotactor.Config{
 		Store: n.cfg.Durable, Key: lease.Key, Owner: n.owner, Now: n.cfg.Now, CallTimeout: n.cfg.DurableTimeout,
-		Planted: n.cfg.Planted, Log: n.log(lease.Key),
+		Planted: n.cfg.Planted, Log: n.cfg.Log,
 	}, lease.Floor)
 	if count > 0 {
 		n.emit(messages.Lifecycle{Kind: messages.LifecycleSwept, Key: lease.Key, Owner: n.owner, Epoch: lease.Floor, Count: count, Code: messages.CodeOf(err)})
@@ -54,22 +54,25 @@ func (n *Node) sweepTenant(ctx context.Context, lease messages.Lease) {
 }
 
 func (n *Node) sweepLocal(ctx context.Context, setAside time.Duration) {
-	n.localFolders(func(key messages.Key, epoch uint64, path string, age time.Duration) {
+	unsaved := 0
+	for _, f := range n.localFolders() {
 		if ctx.Err() != nil {
 			return
 		}
-		if act, ok := n.active.Load(key); ok && act.(*activation).epoch.Load() <= epoch {
-			return // in use, or about to be
+		if act, ok := n.active.Load(f.key); ok && !f.aside && act.(*activation).epoch.Load() <= f.epoch {
+			continue // in use, or about to be
 		}
-		lease, known, err := n.cfg.Leases.Read(ctx, key)
-		if err != nil || (age < setAside && (!known || lease.Floor < epoch)) {
-			return
+		lease, known, err := n.cfg.Leases.Read(ctx, f.key)
+		switch {
+		case err == nil && known && lease.Floor >= f.epoch:
+			n.removeFolder(f)
+		case f.aside || err == nil && f.age >= setAside:
+			if n.examine(ctx, f) {
+				unsaved++
+			}
 		}
-		// By its epoch's folder, never by the tenant's: an open may be creating a later one.
-		if err := os.RemoveAll(path); err != nil {
-			n.log(key).Warn("sweep: local files could not be deleted; tried again later", "epoch", epoch, "error", err)
-		}
-	})
+	}
+	n.metrics.setAside.Set(float64(unsaved))
 }
 
 // tell calls OnLifecycle. A panic of the application's must not take a tenant, or the node, with it.
@@ -104,9 +107,10 @@ func (n *Node) emit(e messages.Lifecycle) {
 			attrs = append(attrs, a.name, a.value)
 		}
 	}
-	if e.Kind == messages.LifecycleRenewed {
-		n.log(e.Key).Debug("tenant", attrs...)
-		return
+	level := slog.LevelInfo
+	switch e.Kind {
+	case messages.LifecycleRenewed, messages.LifecycleSnapshot, messages.LifecycleRetained: // as long as a tenant is used, every few seconds
+		level = slog.LevelDebug
 	}
-	n.log(e.Key).Info("tenant", attrs...)
+	n.log(e.Key).Log(context.Background(), level, "tenant", attrs...)
 }

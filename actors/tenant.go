@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/leasehold/leasehold/actors/mailbox"
@@ -32,7 +33,6 @@ type tenant struct {
 	begun    time.Time      // of the open
 	doomed   error          // set while an acquire is in flight that must not be used any more
 	awaited  messages.Lease // of a node with this one's name, as it was last seen
-	ahead    int            // attempts that met a lineage ahead of their epoch
 
 	published uint64 // highest snapshot of this epoch that is in the store
 	counted   uint64 // highest snapshot that was taken with an open fence
@@ -43,12 +43,22 @@ type tenant struct {
 	lastSeq   int64
 	takes     []take // asked for and not answered yet, in order
 	last      lastSnapshot
+	alarmed   bool // CodeUnsavedLimit was raised
+	lostFiles bool // the ledger's files were deleted or replaced
 
 	leaving   *leaving
 	drain     *drain
 	forgetOp  *forgetting
 	releasing *release
-	dropFiles bool // the local files are of no use to anybody when the actor ends
+
+	served    bool // this attempt has served: its files may hold what no snapshot has
+	abandoned bool // by order: what no snapshot holds is lost
+	forgotten bool // the floor is set
+	broken    bool // a panic of the tenant's own: its state cannot be trusted
+	// Written by the snapshot child's goroutine, during an open:
+	prepared     atomic.Uint64 // the epoch whose local files are this actor's
+	restoredWith atomic.Int64  // 1 more than the migrations that have run on the restored ledger; 0: nothing was restored
+	asides       atomic.Bool   // files of earlier ownerships were set aside, and not looked at yet
 }
 
 func newTenant(n *Node, act *activation) *tenant {
@@ -115,9 +125,28 @@ func (t *tenant) own(msg any) {
 		if t.state == StateOpening {
 			t.giveUp(&messages.Error{Code: messages.CodeUnavailable, Key: t.key.String(), Message: "the open took too long"})
 		}
-	case prepared:
+	case lineageAgain:
+		if m.gen == t.gen && t.state == StateOpening {
+			t.lease.Send(leaseactor.MarkLineage{})
+		}
+	case looked:
+		switch {
+		case m.gen != t.gen || t.state != StateOpening:
+		case m.err != nil && t.doomed == nil:
+			if contradicts(m.err.Code) { // else it was not seen
+				t.act.failed.Store(m.err)
+			}
+			t.end(m.err)
+		default:
+			t.lease.Send(leaseactor.Acquire{})
+		}
+	case recordRead:
 		if m.gen == t.gen {
-			t.prepared(m)
+			t.recordRead(m)
+		}
+	case noted:
+		if m.gen == t.gen {
+			t.noted(m.err)
 		}
 	case drained:
 		if t.draining(m.drain) {
@@ -126,6 +155,10 @@ func (t *tenant) own(msg any) {
 	case undrained:
 		if t.draining(m.drain) {
 			t.undrained(m.err)
+		}
+	case flushAgain:
+		if t.draining(m.drain) && m.drain.failed == nil {
+			t.flush()
 		}
 	case drainTimeout:
 		if t.draining(m.drain) {
@@ -140,8 +173,10 @@ func (t *tenant) own(msg any) {
 		t.saveLast()
 	case lastHurry:
 		t.hurryLast()
-	case lastTimeout:
-		t.endWithoutLast()
+	case lastLook:
+		t.lookForSuccessor()
+	case successor:
+		t.succeeded(m)
 	}
 }
 
@@ -185,6 +220,8 @@ func (t *tenant) status() Status {
 	}
 	if t.handle != nil {
 		s.Unsaved = t.handle.Version() != t.saved
+		s.UnsavedFor, s.UnsavedBytes = t.handle.Unsaved()
+		s.UnsavedLimit = t.handle.UnsavedLimit() != nil
 	}
 	return s
 }

@@ -1,6 +1,8 @@
 package actors
 
 import (
+	"path/filepath"
+
 	"github.com/leasehold/leasehold/actors/mailbox"
 	"github.com/leasehold/leasehold/messages"
 )
@@ -38,6 +40,7 @@ func offer[T any](reply chan T, answer T) {
 // Panicked ends the tenant: its state cannot be trusted. The lease runs out by itself.
 func (t *tenant) Panicked(self *mailbox.Self, msg any, _ any, _ []byte) bool {
 	t.emit(messages.Lifecycle{Kind: messages.LifecyclePanic, Code: messages.CodeInternal})
+	t.broken = true
 	if t.fence != nil {
 		t.fence.Close(messages.ReasonReleased)
 	}
@@ -50,13 +53,42 @@ func (t *tenant) Panicked(self *mailbox.Self, msg any, _ any, _ []byte) bool {
 
 func (t *tenant) Stopping(*mailbox.Self) {
 	t.act.closeSlot()
+	t.calm()
 	t.answerAll(t.act.closed())
-	if t.dropFiles {
-		t.node.dropLocal(t.key)
-	}
+	t.leaveFiles()
 	if t.granted.Epoch > 0 {
 		t.emit(messages.Lifecycle{Kind: messages.LifecycleClosed})
 	}
+}
+
+// leaveFiles decides what becomes of the local files: they are deleted only if nothing in them can be missed.
+func (t *tenant) leaveFiles() {
+	n, epoch := t.node, t.granted.Epoch
+	f := localFolder{key: t.key, epoch: epoch, path: filepath.Dir(n.localFile(t.key, epoch))}
+	var err error
+	switch {
+	case t.forgotten:
+		err = n.dropLocal(t.key)
+	case epoch == 0 || t.prepared.Load() != epoch: // there are none of this attempt
+	case t.served && (t.broken || n.aborted.Load()):
+		// As a killed process leaves them; the next open, or the sweep, looks at them.
+		if t.unsaved() {
+			n.log(t.key).Warn("the local files hold writes that no snapshot has, and are kept", "epoch", epoch, "path", f.path)
+		}
+	case t.served && t.unsaved() && !t.abandoned:
+		n.setAside(f)
+	default:
+		err = n.dropEpoch(t.key, epoch)
+	}
+	if err != nil {
+		n.log(t.key).Warn("local files could not be deleted; the sweep tries again", "epoch", epoch, "error", err)
+	}
+}
+
+// unsaved reports whether the ledger holds commits that are in no snapshot, whether that counts or not: what has landed
+// in a slot is in every later state.
+func (t *tenant) unsaved() bool {
+	return t.handle != nil && t.handle.Version() > max(t.saved, t.last.landed)
 }
 
 // answerAll answers everyone who still waits for something. A nil err is that of an end which was
@@ -101,6 +133,19 @@ func (t *tenant) end(err error) {
 	t.self.Stop()
 }
 
+// endLost ends a tenant that has lost its lease. To a shutdown that is as good as a handoff, if nothing is unsaved.
+func (t *tenant) endLost(why error) {
+	if t.served && !t.unsaved() {
+		if t.drain != nil && t.drain.reason == reasonShutdown {
+			offer(t.drain.reply, nil)
+		}
+		if t.leaving != nil {
+			t.leaving.nothingLost = true
+		}
+	}
+	t.end(why)
+}
+
 // abort ends the actor as a kill of the process would: no flush, no release.
 func (t *tenant) abort() {
 	if t.fence != nil {
@@ -125,8 +170,11 @@ func (t *tenant) childGone(m mailbox.Terminated) {
 	t.emit(messages.Lifecycle{Kind: messages.LifecyclePanic, Code: messages.CodeInternal})
 	failed := &messages.Error{Code: messages.CodeInternal, Key: t.key.String(), Epoch: t.granted.Epoch, Message: "an actor of the tenant failed"}
 	if m.Ref == t.lease {
-		t.fence.Close(messages.ReasonReleased)
-		t.end(failed)
+		// Nobody renews it any more: it is as good as lost, and what is unsaved can still be published.
+		t.fence.Close(messages.ReasonLeaseLost)
+		if !t.lastBeforeTheEnd(failed) {
+			t.endLost(failed)
+		}
 		return
 	}
 	if t.state == StateClosing {

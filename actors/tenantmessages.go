@@ -10,16 +10,24 @@ import (
 // Messages to a tenant from callers. Every reply channel is buffered; each message is answered once.
 type (
 	await       struct{ find }
-	snapshotNow struct{ reply chan snapshotDone }
-	handoff     struct {
+	snapshotNow struct {
+		order *order
+		reply chan snapshotDone
+	}
+	handoff struct {
 		ctx    context.Context
 		reason string
 		next   string // the owner that is to take the tenant over; "": nobody in particular
+		order  *order
 		reply  chan error
 	}
-	abandon struct{ reply chan error }
-	forget  struct {
+	abandon struct {
+		order *order
+		reply chan error
+	}
+	forget struct {
 		ctx   context.Context
+		order *order
 		reply chan error
 	}
 	statusOf struct{ reply chan Status }
@@ -49,11 +57,21 @@ type (
 		msg any
 	}
 	acquireAgain struct{ gen int }
+	lineageAgain struct{ gen int }
 	openTimeout  struct{}
-	prepared     struct {
-		gen  int
-		file string
-		err  error
+	looked       struct {
+		gen int
+		err *messages.Error // what is still in the way
+	}
+	recordRead struct {
+		gen      int
+		lease    messages.Lease
+		err      error
+		contrary *messages.Error
+	}
+	noted struct {
+		gen int
+		err error
 	}
 	// What comes of a drain names it: it may come when that one is over, and the next one is under way.
 	drained struct {
@@ -64,16 +82,20 @@ type (
 		drain *drain
 		err   error
 	}
+	flushAgain   struct{ drain *drain }
 	drainTimeout struct {
 		drain *drain
 		err   error
 	}
 	filesGone struct{ err error }
 	markAgain struct{}
+	// successor is what the lease store says while the last snapshot is awaited.
+	successor struct{ taken bool }
 )
 
 // take is a snapshot that was asked for; reply is nil for one of our own.
 type take struct {
+	order *order
 	reply chan snapshotDone
 	begun time.Time
 	last  bool

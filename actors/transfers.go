@@ -96,7 +96,7 @@ type slotted struct {
 	life context.Context // the tenant's
 }
 
-func (s slotted) Get(ctx context.Context, name string) ([]byte, bool, error) {
+func (s slotted) Get(ctx context.Context, name string, most int64) ([]byte, bool, error) {
 	if o, err := messages.ParseObject(name); err == nil && o.Kind == messages.ObjectImage && !s.act.hasSlot() {
 		// Waiting in line is no failure of the store: it is not bounded by the time of this call, but by
 		// that of the open. If the call's time is up by then, the next attempt has the slot already.
@@ -104,5 +104,5 @@ func (s slotted) Get(ctx context.Context, name string) ([]byte, bool, error) {
 			return nil, false, err
 		}
 	}
-	return s.Store.Get(ctx, name)
+	return s.Store.Get(ctx, name, most)
 }

@@ -114,6 +114,22 @@ var contract = []section{
 		{"W3", "application tables and migrations beside it"},
 		{"W4", "WAL mode; the connection is the actor's alone"},
 	}},
+	{"K. Stores that belong together", []line{
+		{"K1", "lease store and durable store carry one identity, or no node starts"},
+		{"K2", "a marked lineage without copies is refused, and nothing is created"},
+		{"K3", "a base at or above the granted epoch is never stepped over"},
+		{"K4", "a store that is replaced under a running node is noticed"},
+		{"K5", "the unsaved tail is bounded, and the only copy is never dropped on a timer"},
+	}},
+	{"Q. True and safe by default", []line{
+		{"Q1", "from its point of no return an order is answered with its outcome, or unknown outcome"},
+		{"Q2", "reading creates nothing; cross-site requests are refused where there is no token"},
+		{"Q3", "no client's work takes a lease, memory beyond the limit, or other tenants' time"},
+		{"Q4", "values come back as they were stored; a key with another payload is an error"},
+		{"Q5", "tenants go to members that can serve them"},
+		{"Q6", "no signal but SIGKILL ends a node without its handoffs"},
+		{"Q7", "an error names its cause; secrets and personal data stay out"},
+	}},
 	{"I. The drill", []line{
 		{"I1", "epochs are consecutive"},
 		{"I2", "each epoch has at most one writer"},

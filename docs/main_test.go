@@ -117,12 +117,13 @@ func pkillable(nodes []*process) string {
 	return pkillOf + "=" + out.String()
 }
 
-// pkill knows what the documents use: -9 -f PATTERN. The pattern must match what exactly one terminal was given.
+// pkill knows what the documents use: -9 -u UID -f PATTERN, of the reader's own processes only. The pattern must match what exactly
+// one terminal was given.
 func pkill(args []string) error {
-	if len(args) != 3 || args[0] != "-9" || args[1] != "-f" {
+	if len(args) != 5 || args[0] != "-9" || args[1] != "-u" || args[2] != strconv.Itoa(os.Getuid()) || args[3] != "-f" {
 		return fmt.Errorf("pkill: %q is not known here", args)
 	}
-	pattern, err := regexp.Compile(args[2])
+	pattern, err := regexp.Compile(args[4])
 	if err != nil {
 		return err
 	}

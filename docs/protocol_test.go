@@ -55,7 +55,7 @@ func twoEpochs(t *testing.T) (objects map[string][]byte, stateRoot string) {
 	require.NoError(t, err)
 	objects = map[string][]byte{}
 	for _, name := range names {
-		data, ok, err := store.Get(ctx, name)
+		data, ok, err := store.Get(ctx, name, 1<<30)
 		require.NoError(t, err)
 		require.True(t, ok)
 		objects[strings.TrimPrefix(name, exampleKey.Prefix())] = data

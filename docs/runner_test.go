@@ -93,6 +93,8 @@ func (r runner) command(ctx context.Context, folder, script string, env ...strin
 
 func (r runner) shell(t *testing.T, s snippet) {
 	switch {
+	case s.marker == "test: upgrading a node":
+		require.Equal(t, "docs/operations.md", s.file, "cmd/node runs that of operations.md")
 	case s.marker == terminalsMarker, s.marker == fourthMarker:
 		require.Equal(t, "README.md", s.file, "TestThreeTerminals runs those of the README")
 	case strings.HasPrefix(s.marker, "test: long running"):
@@ -156,7 +158,8 @@ func (r runner) recipe(t *testing.T, line string) string {
 	require.Equal(t, "make", words[0])
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	require.NoError(t, err)
-	m := regexp.MustCompile(`(?m)^` + words[1] + `:.*\n\t(.*)$`).FindStringSubmatch(string(makefile))
+	// Its last line: what comes before only tells.
+	m := regexp.MustCompile(`(?m)^` + words[1] + `:.*\n(?:\t@.*\n)*\t(.*)$`).FindStringSubmatch(string(makefile))
 	require.NotNil(t, m, "the Makefile has no target %s", words[1])
 	return strings.ReplaceAll(m[1], "$(GO)", "go")
 }

@@ -203,7 +203,7 @@ func suiteID(id string) string {
 	return id
 }
 
-var idWord = regexp.MustCompile(`^(?:[A-EGHILSTW]\d{1,2}|F\d)`)
+var idWord = regexp.MustCompile(`^(?:[A-EGHIKLQSTW]\d{1,2}|F\d)`)
 
 // idsOfName returns the lines that a test's name begins with: TestS2_…, TestG1_G2_…, TestH4H5_….
 func idsOfName(name string) (ids []string) {

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -187,8 +188,9 @@ search:
 // The pkill that stands in for the real one kills nobody unless a pattern means exactly one.
 func TestThreeTerminals_APatternMeansOneProcess(t *testing.T) {
 	t.Setenv(pkillOf, "0 node run --node-name a --x\n0 node run --node-name b --x\n")
-	require.ErrorContains(t, pkill([]string{"-9", "-f", "node-name"}), "matches 2")
-	require.ErrorContains(t, pkill([]string{"-9", "-f", "node-name c "}), "matches 0")
-	require.ErrorContains(t, pkill([]string{"-9", "node"}), "is not known")
-	require.Error(t, pkill([]string{"-9", "-f", "("}))
+	mine := strconv.Itoa(os.Getuid())
+	require.ErrorContains(t, pkill([]string{"-9", "-u", mine, "-f", "node-name"}), "matches 2")
+	require.ErrorContains(t, pkill([]string{"-9", "-u", mine, "-f", "node-name c "}), "matches 0")
+	require.ErrorContains(t, pkill([]string{"-9", "-f", "node-name a "}), "is not known", "everybody's processes")
+	require.Error(t, pkill([]string{"-9", "-u", mine, "-f", "("}))
 }

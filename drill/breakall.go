@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/leasehold/leasehold/drill/run"
+	"github.com/leasehold/leasehold/drill/slow"
 	"github.com/leasehold/leasehold/drill/verify"
 )
 
@@ -35,15 +36,17 @@ func (c *runCommand) each(ctx context.Context, opts run.Options, names []string,
 	fmt.Fprintln(out)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "BROKEN PART\tFOUND BY\tSECONDS\tFIRST FINDING")
-	found := true
+	missed, tooSlow := false, false
 	var verdicts []verify.Verdict
 	for _, r := range rows {
 		by, first := "NOT FOUND", ""
 		if run.IsFound(r.verdict) {
 			by = strings.Join(r.verdict.Found(), ", ")
 			first = run.FirstFinding(r.verdict)
+		} else if r.verdict.TooSlow {
+			by, tooSlow = "could not judge: "+r.verdict.Slow.String(), true
 		} else {
-			found = false
+			missed = true
 		}
 		fmt.Fprintf(w, "%s\t%s\t%.1f\t%s\n", r.name, by, r.verdict.Took.Seconds(), first)
 		verdicts = append(verdicts, r.verdict)
@@ -56,8 +59,11 @@ func (c *runCommand) each(ctx context.Context, opts run.Options, names []string,
 			return err
 		}
 	}
-	if !found {
+	switch {
+	case missed:
 		return errBroken
+	case tooSlow:
+		return slow.ErrTooSlow
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 // A small cluster of real processes goes through every step that is quick.
 func TestCluster(t *testing.T) {
 	for name, args := range map[string][]string{
-		"NATS beside the nodes": {"--steps=rolling,join,leave,kill"},
+		"NATS beside the nodes": {"--steps=rolling,upgrade,rollback,join,leave,kill"},
 		"NATS inside the nodes": {"--steps=rolling", "--nats-embedded", "--ttl=10s", "--frozen=20s"},
 		"leases in SQLite":      {"--steps=rolling", "--leases=sqlite", "--durable=dir"},
 	} {

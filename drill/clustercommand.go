@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/leasehold/leasehold/cmd/node/cli"
@@ -12,6 +13,7 @@ import (
 	"github.com/leasehold/leasehold/cmd/node/storeurl/engines"
 	"github.com/leasehold/leasehold/drill/cluster"
 	"github.com/leasehold/leasehold/drill/engine"
+	"github.com/leasehold/leasehold/drill/slow"
 )
 
 type clusterCommand struct {
@@ -65,18 +67,34 @@ func (c *clusterCommand) Run(ctx context.Context, to *console) (err error) {
 			return err
 		}
 	}
-	outcome := "everything holds"
-	if !verdict.OK() {
-		outcome = "something is BROKEN"
-	}
+	outcome, err := outcomeOfCluster(verdict)
 	fmt.Fprintf(to.out, "\n%.1f s: %s\n", verdict.Took.Seconds(), outcome)
-	if !verdict.OK() {
-		return errBroken
-	}
-	return nil
+	return err
 }
 
-// asNode is a node of a cluster drill: cmd/node, in this program.
+// outcomeOfCluster says in one line what a run has shown, and returns the error that stands for it.
+func outcomeOfCluster(v cluster.Verdict) (string, error) {
+	switch {
+	case v.OK():
+		return "everything holds", nil
+	case v.CouldNotJudge():
+		return fmt.Sprintf("%v (%v)", slow.ErrTooSlow, v.Slow), slow.ErrTooSlow
+	}
+	return "something is BROKEN", errBroken
+}
+
+// asNode is a node of a cluster drill: cmd/node, in this program, with the version of the drill's application that the first
+// argument names.
 func asNode(args []string) int {
-	return cli.Program{Schemes: engines.Schemes(), Cluster: embedded.NATS{}}.Main(args)
+	version := ""
+	if len(args) > 0 {
+		version, _ = strings.CutPrefix(args[0], cluster.AppFlag)
+		args = args[1:]
+	}
+	app, err := cluster.App(version)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return exitUsage
+	}
+	return cli.Program{App: app, Schemes: engines.Schemes(), Cluster: embedded.NATS{}}.Main(args)
 }

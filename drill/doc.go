@@ -74,7 +74,11 @@
 // allowed for the tail of a crashed epoch after its last snapshot, and for nothing else (I5). "twice" must be 0.
 // The longest gap is what a client would have waited: about TTL after a kill, some 100 ms after a handoff.
 //
+// Below a finding come lines of the records and of the processes' logs about its tenant, its epoch and its writes.
+//
 // The exit code is 0 if every invariant holds, 1 if one is broken (which is what --break is meant to show) or
-// the drill could not be done, 2 for a command line that cannot work. With --break all, and with several
-// names, it is 0 if every broken part was found by an invariant that it breaks, and 1 otherwise.
+// the drill could not be done, 2 for a command line that cannot work, 3 if the machine was too slow to tell: something took too
+// long, or did not come about in its time, and meanwhile a timer of the drill itself was later than the margin of the
+// leases, or its disk took longer for a small write. A second owner or a lost write is a failure on the slowest machine. With --break all, and with several
+// names, it is 0 if every broken part was found by an invariant that it breaks, 3 if one was not and the machine was too slow, and 1 otherwise.
 package main

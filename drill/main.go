@@ -18,6 +18,7 @@ import (
 	"github.com/leasehold/leasehold/drill/engine"
 	"github.com/leasehold/leasehold/drill/replica"
 	"github.com/leasehold/leasehold/drill/run"
+	"github.com/leasehold/leasehold/drill/slow"
 	"github.com/leasehold/leasehold/drill/verify"
 )
 
@@ -26,6 +27,7 @@ const (
 	exitOK    = 0
 	exitFail  = 1
 	exitUsage = 2
+	exitSlow  = 3
 )
 
 // errBroken says that an invariant did not hold; what there is to say was printed.
@@ -88,6 +90,9 @@ func execute(ctx context.Context, args []string, out, failed io.Writer) int {
 		return exitOK
 	case errors.Is(err, errBroken):
 		return exitFail
+	case errors.Is(err, slow.ErrTooSlow):
+		fmt.Fprintln(failed, "drill:", err)
+		return exitSlow
 	case ctx.Err() != nil:
 		fmt.Fprintln(failed, "drill: interrupted; no process was left behind")
 		return exitFail
@@ -156,15 +161,24 @@ func (c *runCommand) Run(ctx context.Context, to *console) error {
 			return err
 		}
 	}
-	outcome := pass(verdict.OK)
-	if opts.Break != "" {
-		outcome = run.Finding(verdict)
-	}
+	outcome, err := outcomeOf(verdict)
 	fmt.Fprintf(to.out, "\nseed %d, %.1f s: %s\n", opts.Seed, verdict.Took.Seconds(), outcome)
-	if !verdict.OK {
-		return errBroken
+	return err
+}
+
+// outcomeOf says in one line what a run has shown, and returns the error that stands for it.
+func outcomeOf(v verify.Verdict) (string, error) {
+	switch {
+	case v.Break != "" && v.TooSlow && !run.IsFound(v), v.Break == "" && v.CouldNotJudge():
+		return fmt.Sprintf("%v (%v)", slow.ErrTooSlow, v.Slow), slow.ErrTooSlow
+	case v.Break != "" && v.OK:
+		return run.Finding(v), nil
+	case v.Break != "":
+		return run.Finding(v), errBroken
+	case v.OK:
+		return pass(true), nil
 	}
-	return nil
+	return pass(false), errBroken
 }
 
 // once does one run in a folder; "" is a temporary one.

@@ -51,10 +51,7 @@ func TestDrillOnServers(t *testing.T) {
 				require.NoFileExists(t, replica.LeasePath(opts.Dir))
 			}
 
-			again, err := verify.Judge(t.Context(), opts.Dir)
-			require.NoError(t, err)
-			again.Took = verdict.Took
-			require.Equal(t, verdict, again, "the files alone say what the run said")
+			requireSameVerdict(t, verdict, opts.Dir)
 			tampered := copyRun(t, opts.Dir)
 			require.NoError(t, os.Remove(newest(t, tampered, "base.json")))
 			broken, err := verify.Judge(t.Context(), tampered)

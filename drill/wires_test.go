@@ -9,7 +9,6 @@ import (
 
 	"github.com/leasehold/leasehold/drill/engine"
 	"github.com/leasehold/leasehold/drill/run"
-	"github.com/leasehold/leasehold/drill/verify"
 	"github.com/leasehold/leasehold/stores/storetest/servers"
 )
 
@@ -56,10 +55,7 @@ func TestDrillOfConnections(t *testing.T) {
 					require.Greater(t, verdict.Counts.Grants, opts.Tenants, "others took over")
 				}
 			}
-			again, err := verify.Judge(t.Context(), opts.Dir)
-			require.NoError(t, err)
-			again.Took = verdict.Took
-			require.Equal(t, verdict, again, "the files alone say what the run said")
+			requireSameVerdict(t, verdict, opts.Dir)
 		})
 	}
 }

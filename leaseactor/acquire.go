@@ -32,6 +32,7 @@ func (h *Holder) Acquire(ctx context.Context) (messages.Lease, error) {
 	if h.fence.Reason() != "" {
 		return messages.Lease{}, h.fence.err()
 	}
+	defer h.cfg.Spent.ask(h.id)()
 	sent := h.now()
 	callCtx, cancel := h.call(ctx)
 	lease, err := h.cfg.Store.Acquire(callCtx, h.cfg.Key, h.cfg.Owner, h.cfg.TTL)

@@ -124,6 +124,8 @@ func TestTheNextSessionOfANodeTakesOverFromTheOneBefore(t *testing.T) {
 		require.Len(w, w.trail(messages.OpRenew), 1)
 		require.NoError(w, next.Release(w.ctx))
 		require.False(w, w.live())
+		require.NoError(w, first.Release(w.ctx), "it has nothing to release, also when its successor is gone")
+		require.Len(w, w.trail(messages.OpRelease), 1)
 	})
 }
 

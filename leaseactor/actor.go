@@ -9,8 +9,8 @@ import (
 	"github.com/leasehold/leasehold/messages"
 )
 
-// Actor runs one holder session as a mailbox actor. It takes the commands Acquire, Renew, Release and
-// Forget, and gives its reports to the function that New was given. One request is in flight at a
+// Actor runs one holder session as a mailbox actor. It takes the commands Acquire, Renew, Release,
+// Forget and MarkLineage, and gives its reports to the function that New was given. One request is in flight at a
 // time; Renew commands that come meanwhile are joined into the next one. It never blocks.
 //
 // It reports Expired and Resumed, but changes nothing then: the fence acts by itself. When it stops it
@@ -65,7 +65,7 @@ func (a *Actor) Started(*mailbox.Self) {}
 // Receive implements mailbox.Actor.
 func (a *Actor) Receive(self *mailbox.Self, msg any) {
 	switch m := msg.(type) {
-	case Acquire, Forget:
+	case Acquire, Forget, MarkLineage:
 		a.queue = append(a.queue, m)
 	case Release:
 		// At once, also while another request is in flight: the holder stops first (D7).
@@ -114,6 +114,8 @@ func (a *Actor) next(self *mailbox.Self) {
 			d.err = h.Release(ctx)
 		case Forget:
 			d.err = h.MarkForgotten(ctx)
+		case MarkLineage:
+			d.err = h.MarkLineage(ctx)
 		}
 		return d
 	})
@@ -154,6 +156,8 @@ func (a *Actor) answer(self *mailbox.Self, d done) {
 		a.report(Released{d.err})
 	case Forget:
 		a.report(Forgotten{d.err})
+	case MarkLineage:
+		a.report(LineageMarked{d.err})
 	}
 }
 
@@ -188,6 +192,8 @@ func (a *Actor) Refuse(_ *mailbox.Self, msg any) {
 		a.report(Released{err})
 	case Forget:
 		a.report(Forgotten{err})
+	case MarkLineage:
+		a.report(LineageMarked{err})
 	}
 }
 

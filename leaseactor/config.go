@@ -24,6 +24,8 @@ type Store interface {
 	Release(ctx context.Context, key messages.Key, owner string, epoch uint64) error
 	// MarkForgotten sets the floor to the epoch, for the holder of an unexpired lease, else CodeLost.
 	MarkForgotten(ctx context.Context, key messages.Key, owner string, epoch uint64) error
+	// MarkLineage records that there are copies of the tenant, for the holder of an unexpired lease, else CodeLost.
+	MarkLineage(ctx context.Context, key messages.Key, owner string, epoch uint64) error
 }
 
 // maxCallTimeout bounds the default of Config.CallTimeout.

@@ -14,6 +14,8 @@ type (
 	Release struct{}
 	// Forget sets the floor: Forgotten. See Holder.MarkForgotten.
 	Forget struct{}
+	// MarkLineage records that the tenant has copies: LineageMarked. See Holder.MarkLineage.
+	MarkLineage struct{}
 )
 
 // The reports of an Actor.
@@ -38,6 +40,8 @@ type (
 	Released struct{ Err error }
 	// Forgotten answers Forget; Err is nil when the floor is set.
 	Forgotten struct{ Err error }
+	// LineageMarked answers MarkLineage; Err is nil when the record says so.
+	LineageMarked struct{ Err error }
 	// Expired says that the fence has closed because its window ran out, once for each time.
 	Expired struct{}
 	// Resumed follows the Renewed that opened an Expired fence again.

@@ -7,7 +7,7 @@ import (
 )
 
 // Spent is a node's memory across its holder sessions: one for all sessions of an Owner. All methods
-// are safe for concurrent use. For each key it remembers two things.
+// are safe for concurrent use. For each key it remembers three things.
 //
 // The highest epoch for which this process has sent a release or a MarkForgotten and which may still
 // be live in the store: because the answer was lost, or because only the floor was set so far. A later
@@ -17,6 +17,9 @@ import (
 // The session that was granted, or adopted, the newest epoch. When the next session takes over (the
 // first one's actor crashed, say), the first one's fence is closed, and it can send no release or
 // MarkForgotten any more, which would end the epoch under its successor. It is dropped when the session is over.
+//
+// The highest epoch that has ended, while an acquire waits for its answer: that may be the grant of an epoch which
+// the next session has adopted and given up in the meantime. It is dropped with the last answer.
 type Spent struct {
 	mu      sync.Mutex
 	entries map[tenancy]entry
@@ -32,6 +35,9 @@ type entry struct {
 	spent uint64 // the highest epoch given up; 0: none
 	fence *Fence // of the session that has the newest epoch; nil: none
 	epoch uint64 // that session's
+
+	asking int    // acquires under way
+	ended  uint64 // the highest epoch that has ended since the first of them began
 }
 
 // NewSpent returns an empty memory.
@@ -58,6 +64,21 @@ func (s *Spent) set(t tenancy, e entry) {
 	s.entries[t] = e
 }
 
+// ask records that a session is about to acquire; the function that it returns, that it has its answer.
+func (s *Spent) ask(t tenancy) (answered func()) {
+	add := func(n int) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		e := s.entries[t]
+		if e.asking += n; e.asking == 0 {
+			e.ended = 0
+		}
+		s.set(t, e)
+	}
+	add(1)
+	return func() { add(-1) }
+}
+
 // adopt makes the session with this fence the one of an epoch that this owner is found to hold, and
 // closes the fence of the session that had it before. It is refused if the epoch was given up;
 // ignoreSpent is planted.AdoptReleasedEpoch.
@@ -75,12 +96,12 @@ func (s *Spent) adopt(t tenancy, fence *Fence, epoch uint64, ignoreSpent bool) b
 }
 
 // grant makes the session with this fence the one of an epoch that the store has granted to it. All
-// earlier epochs are over. It is refused if another session was quicker to adopt the epoch.
+// earlier epochs are over. It is refused if another session was quicker to adopt the epoch, or has adopted and ended it.
 func (s *Spent) grant(t tenancy, fence *Fence, epoch uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.entries[t]
-	if e.taken(fence, epoch) {
+	if e.taken(fence, epoch) || epoch <= e.ended {
 		return false
 	}
 	if e.spent < epoch {
@@ -127,6 +148,9 @@ func (s *Spent) ended(t tenancy, epoch uint64) {
 	}
 	if e.epoch <= epoch {
 		e.fence, e.epoch = nil, 0
+	}
+	if e.asking > 0 {
+		e.ended = max(e.ended, epoch)
 	}
 	s.set(t, e)
 }

@@ -13,6 +13,7 @@ import (
 type Opened struct {
 	Events  int64 // rows in events
 	LastSeq int64
+	Needs   int // see Needs
 	Err     error
 }
 
@@ -37,8 +38,11 @@ type Actor struct {
 	guard    *guard
 	batch    *batch
 	batches  uint64
-	watching bool // a sweepReaders is on its way
-	corrupt  bool // Corrupt was reported
+	watching bool   // a sweepReaders is on its way
+	pausing  uint64 // the pause of reads that goes on, for a checkpoint; 0: none does
+	pauses   uint64
+	corrupt  bool  // Corrupt was reported
+	lost     error // FilesLost was reported
 }
 
 // shared is what the actor and its handles have in common.
@@ -53,6 +57,18 @@ type shared struct {
 	broken   atomic.Pointer[error] // why it is unusable
 	opened   chan struct{}         // closed when Started is through
 	readers  *readers
+	tail     tail
+	files    files
+}
+
+// committed notes that an event with this seq is committed. Readers may know before the actor has come to say so.
+func (s *shared) committed(seq int64) {
+	for {
+		last := s.lastSeq.Load()
+		if seq <= last || s.lastSeq.CompareAndSwap(last, seq) {
+			return
+		}
+	}
 }
 
 // breakWith makes the ledger unusable; the first reason stays.
@@ -64,7 +80,7 @@ var (
 )
 
 // New returns an actor that is not started yet. report is called on the actor's own goroutine with
-// Opened, Corrupt or Restarted; it must not block (send it to the parent's mailbox). An invalid
+// Opened, Corrupt, FilesLost or Restarted; it must not block (send it to the parent's mailbox). An invalid
 // configuration is reported as Opened.Err. A nil report is allowed.
 func New(cfg Config, report func(any)) *Actor {
 	invalid := cfg.Validate()
@@ -73,7 +89,8 @@ func New(cfg Config, report func(any)) *Actor {
 	}
 	cfg = cfg.withDefaults()
 	a := &Actor{cfg: cfg, report: report, shared: &shared{opened: make(chan struct{})}}
-	a.shared.readers = newReaders(cfg)
+	a.shared.files.path = cfg.Path
+	a.shared.readers = newReaders(cfg, a.shared.files.look)
 	if invalid != nil {
 		a.shared.breakWith(invalid)
 	}
@@ -96,13 +113,19 @@ func (a *Actor) Started(self *mailbox.Self) {
 		a.report(Opened{Err: *broken})
 		return
 	}
-	if err := a.open(self.Context()); err != nil {
+	needs, err := a.open(self.Context())
+	if err != nil {
 		a.shared.breakWith(err)
-		a.cfg.Log.Error("cannot open ledger", "key", a.cfg.Key.String(), "epoch", a.cfg.Epoch, "code", messages.CodeOf(err))
+		logFailedOpen(a.cfg, err)
 		a.report(Opened{Err: err})
 		return
 	}
-	a.report(Opened{Events: a.shared.events.Load(), LastSeq: a.shared.lastSeq.Load()})
+	a.report(Opened{Events: a.shared.events.Load(), LastSeq: a.shared.lastSeq.Load(), Needs: needs})
+}
+
+// logFailedOpen tells whoever runs the node what the caller is not told in full.
+func logFailedOpen(cfg Config, err error) {
+	cfg.Log.Error("cannot open ledger", "key", cfg.Key.String(), "epoch", cfg.Epoch, "code", messages.CodeOf(err), "error", detailOf(err))
 }
 
 // onCorrupt returns what marks the ledger as corrupt, from any goroutine.
@@ -114,21 +137,28 @@ func (a *Actor) onCorrupt(ref *mailbox.Ref) func(error) {
 	}
 }
 
-func (a *Actor) open(ctx context.Context) error {
+func (a *Actor) open(ctx context.Context) (needs int, err error) {
 	g, changes, err := openLedger(ctx, a.cfg, a.onCorrupt(a.self.Ref()))
 	if err != nil {
-		return err
+		return 0, err
 	}
 	events, last, err := g.counts(ctx)
+	if err == nil {
+		needs, err = g.needs(ctx)
+	}
 	if err != nil {
 		_ = g.close() // err says why
-		return err
+		return 0, err
+	}
+	if err := a.shared.files.look(); err != nil {
+		_ = g.close() // err says why
+		return 0, g.fail.storage("open the ledger", err)
 	}
 	a.guard = g
 	a.shared.version.Add(changes)
 	a.shared.events.Store(events)
 	a.shared.lastSeq.Store(last)
-	return nil
+	return needs, nil
 }
 
 // Receive handles one request, or a flush.
@@ -152,6 +182,14 @@ func (a *Actor) Receive(self *mailbox.Self, msg any) {
 		a.cut(m)
 	case corrupted:
 		a.onCorrupted(m.err)
+	case readersGone:
+		a.readersAreGone()
+	case evictReaders:
+		a.evictReaders(m)
+	case lookAtFiles:
+		if a.guard != nil {
+			_ = a.filesLost() // which reports it
+		}
 	case watchReaders:
 		if !a.watching {
 			a.watching = true
@@ -171,9 +209,18 @@ func (a *Actor) cut(m *cutAsk) {
 	}
 	a.flush()
 	err := a.refusal(false)
-	if err == nil {
-		m.version = a.shared.version.Load()
+	if m.last && overByItself(err) {
+		err = nil
+	}
+	if err == nil && a.filesLost() != nil {
+		m.salvaged = true
+		m.image, err = a.salvage(m.ctx)
+	} else if err == nil {
+		m.image.Version = a.shared.version.Load()
 		err = m.pin()
+	}
+	if err == nil {
+		a.shared.tail.cut()
 	}
 	m.answer(err)
 }
@@ -184,7 +231,7 @@ func (a *Actor) onCorrupted(err error) {
 		return
 	}
 	a.corrupt = true
-	a.cfg.Log.Error("ledger is corrupt", "key", a.cfg.Key.String(), "epoch", a.cfg.Epoch)
+	a.cfg.Log.Error("ledger is corrupt", "key", a.cfg.Key.String(), "epoch", a.cfg.Epoch, "error", detailOf(err))
 	a.report(Corrupt{Err: err})
 }
 
@@ -209,7 +256,7 @@ func (a *Actor) Stopping(*mailbox.Self) {
 		return
 	}
 	if err := a.guard.close(); err != nil {
-		a.cfg.Log.Warn("closing ledger", "key", a.cfg.Key.String(), "epoch", a.cfg.Epoch, "code", messages.CodeOf(err))
+		a.cfg.Log.Warn("closing ledger", "key", a.cfg.Key.String(), "epoch", a.cfg.Epoch, "code", messages.CodeOf(err), "error", detailOf(err))
 	}
 	a.guard = nil
 }
@@ -230,12 +277,12 @@ func (a *Actor) Panicked(self *mailbox.Self, msg any, _ any, _ []byte) bool {
 	if m, ok := msg.(asker); ok {
 		m.asked().answer(bug)
 	}
-	if a.guard == nil {
+	if a.guard == nil || a.filesLost() != nil { // what is at its name is not the ledger
 		return false
 	}
 	_ = a.guard.close() // rolls back; the file is opened anew whatever it says
 	a.guard = nil
-	if err := a.open(self.Context()); err != nil {
+	if _, err := a.open(self.Context()); err != nil {
 		a.shared.breakWith(err)
 		a.report(Opened{Err: err})
 		return false

@@ -29,20 +29,12 @@ func ours(name string) bool {
 // make its next row fail; on events that is the application's own affair.
 func internal(table string) bool { return ours(table) && !strings.EqualFold(table, "events") }
 
-// unsafeFunctions reach outside the database.
-var unsafeFunctions = map[string]bool{
-	"load_extension": true, "readfile": true, "writefile": true, "edit": true, "fts3_tokenizer": true, "lsmode": true,
-}
+// readPragmas tell about the database and change nothing. ALTER TABLE … ADD COLUMN uses quick_check itself, to see whether
+// the rows that there are satisfy the new column's constraints and type.
+var readPragmas = names("table_info table_xinfo table_list index_list index_info index_xinfo foreign_key_list foreign_key_check quick_check integrity_check")
 
-// slowFunctions take quadratic time, cannot be interrupted, and have no replacement of ours (see
-// linear.go): reads do without them.
-var slowFunctions = map[string]bool{"json_patch": true, "jsonb_patch": true}
-
-// readPragmas tell about the schema and change nothing.
-var readPragmas = map[string]bool{
-	"table_info": true, "table_xinfo": true, "table_list": true, "index_list": true, "index_info": true,
-	"index_xinfo": true, "foreign_key_list": true, "foreign_key_check": true,
-}
+// settingPragmas tell about the database too, but with a value they would change it. The modules of rtree and FTS5 ask them.
+var settingPragmas = names("page_size page_count data_version")
 
 // readAuthorizer allows what a plain SELECT needs.
 func readAuthorizer(op int, _, arg2, _ string) int {
@@ -50,7 +42,7 @@ func readAuthorizer(op int, _, arg2, _ string) int {
 	case sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, opRecursive:
 		return sqlite3.SQLITE_OK
 	case sqlite3.SQLITE_FUNCTION:
-		if name := strings.ToLower(arg2); !unsafeFunctions[name] && !slowFunctions[name] {
+		if readMayCall(arg2) {
 			return sqlite3.SQLITE_OK
 		}
 	}
@@ -63,8 +55,8 @@ type appAuthorizer struct {
 	altering bool // an ALTER TABLE was allowed in this call; it may rename a row of sqlite_sequence
 }
 
-func (a *appAuthorizer) check(op int, arg1, arg2, _ string) int {
-	if a.allowed(op, arg1, arg2) {
+func (a *appAuthorizer) check(op int, arg1, arg2, arg3 string) int {
+	if !createsTemporary(op, arg3) && a.allowed(op, arg1, arg2) {
 		return sqlite3.SQLITE_OK
 	}
 	return sqlite3.SQLITE_DENY
@@ -76,9 +68,10 @@ func (a *appAuthorizer) allowed(op int, arg1, arg2 string) bool {
 		sqlite3.SQLITE_CREATE_INDEX:
 		return op != sqlite3.SQLITE_CREATE_INDEX || !ours(arg1) && !internal(arg2)
 	case sqlite3.SQLITE_FUNCTION:
-		return !unsafeFunctions[strings.ToLower(arg2)]
+		return codeMayCall(arg2)
 	case sqlite3.SQLITE_PRAGMA:
-		return readPragmas[strings.ToLower(arg1)]
+		pragma := strings.ToLower(arg1)
+		return readPragmas[pragma] || settingPragmas[pragma] && arg2 == ""
 	case sqlite3.SQLITE_INSERT:
 		return !ours(arg1) && !isSequence(arg1)
 	case sqlite3.SQLITE_UPDATE:
@@ -99,6 +92,17 @@ func (a *appAuthorizer) allowed(op int, arg1, arg2 string) bool {
 	}
 	// ATTACH, DETACH, TRANSACTION, SAVEPOINT, everything temporary (it would outlive the transaction,
 	// and could hide events), and what SQLite may add.
+	return false
+}
+
+// createsTemporary reports whether something is made in the temporary database, or written there. SQLite has operations of
+// their own for CREATE TEMP, and none for CREATE TABLE temp.x.
+func createsTemporary(op int, database string) bool {
+	switch op {
+	case sqlite3.SQLITE_CREATE_TABLE, sqlite3.SQLITE_CREATE_INDEX, sqlite3.SQLITE_CREATE_VIEW, sqlite3.SQLITE_CREATE_TRIGGER,
+		sqlite3.SQLITE_CREATE_VTABLE, sqlite3.SQLITE_INSERT:
+		return strings.EqualFold(database, "temp")
+	}
 	return false
 }
 

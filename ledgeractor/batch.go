@@ -42,7 +42,7 @@ func (a *Actor) write(r *request) {
 	b.members = append(b.members, r) // before it runs: if our own code panics, it is answered with the others
 	r.err = a.execute(b, r)
 	switch {
-	case a.guard.lost:
+	case a.guard.lost != nil:
 		a.dissolve(r)
 	case first && r.err != nil:
 		a.abort(r.err) // nobody else is in it
@@ -66,14 +66,30 @@ func (a *Actor) refusal(write bool) error {
 		return closedError(a.cfg.Key)
 	case write && a.shared.draining.Load():
 		return drainingError(a.cfg.Key)
+	case write && a.lost != nil:
+		return a.lost
 	}
-	return a.guard.checkFence()
+	if err := a.guard.checkFence(); err != nil || !write {
+		return err
+	}
+	written := int64(0)
+	if a.batch != nil {
+		written = a.guard.bytes
+	}
+	return a.shared.tail.limit(a.cfg, written)
 }
 
 // execute does the work of one member. What fails is undone, and fails alone.
 func (a *Actor) execute(b *batch, r *request) error {
 	g := a.guard
-	if len(r.rows) == 1 {
+	fits := false // whatever it does, the ledger can still be copied
+	if r.code == nil {
+		var err error
+		if fits, err = g.fits(r.rows); err != nil {
+			return err
+		}
+	}
+	if len(r.rows) == 1 && fits {
 		// A single statement is undone by SQLite itself.
 		out, err := g.appendRow(nil, r.rows[0])
 		if err == nil {
@@ -85,6 +101,7 @@ func (a *Actor) execute(b *batch, r *request) error {
 	if err := g.step(g.save); err != nil {
 		return err
 	}
+	bytes := g.bytes
 	var appended []messages.Appended
 	stored, last, err := int64(0), int64(0), error(nil)
 	if r.code != nil {
@@ -101,18 +118,22 @@ func (a *Actor) execute(b *batch, r *request) error {
 			}
 		}
 	}
-	if g.lost {
+	if g.lost != nil {
 		if err == nil { // application code swallowed the error
-			err = &messages.Error{Code: messages.CodeStorage, Key: g.fail.key, Message: "the database has rolled the transaction back"}
+			err = g.rolledBack()
 		}
 		return err
+	}
+	if err == nil && !fits && g.wrote {
+		err = g.checkImage()
 	}
 	if err == nil {
 		err = g.step(g.release)
 	}
 	if err != nil {
+		g.bytes = bytes
 		if undo := g.undoMember(); undo != nil {
-			g.lost = true // half of a member must not be committed with the others
+			g.lost = undo // half of a member must not be committed with the others
 		}
 		return err
 	}
@@ -179,6 +200,9 @@ func (a *Actor) flush() {
 			return
 		}
 	}
+	if a.filesLost() != nil {
+		return // nothing of the batch stands
+	}
 	b.deciding = true
 	if err := a.guard.commitBatch(); err != nil {
 		b.deciding = false
@@ -187,8 +211,9 @@ func (a *Actor) flush() {
 	}
 	if a.guard.wrote {
 		a.shared.events.Add(b.appended)
-		a.shared.lastSeq.Store(max(a.shared.lastSeq.Load(), b.last))
-		a.shared.version.Add(1)
+		a.shared.committed(b.last)
+		a.shared.tail.add(a.shared.version.Add(1), a.cfg.Now(), a.guard.bytes)
+		defer a.boundWAL() // after the answers
 	}
 	var fenced error
 	if !a.cfg.Planted.Has(planted.NoFenceAfterCommit) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -103,6 +104,72 @@ func TestOneMemberOfABatchFailsAlone(t *testing.T) {
 	require.Equal(t, []string{"last"}, l.kinds())
 }
 
+// A multi-event append that fails midway shares a batch with others: nothing of it is committed with them.
+func TestW2_AnAppendThatFailsMidwayLeavesNothingInItsBatch(t *testing.T) {
+	l := start(t, limits(ledgeractor.Limits{MaxImageBytes: 1 << 20}))
+	release := l.hold()
+	many := make([]messages.Event, 30)
+	for i := range many {
+		many[i] = messages.Event{Kind: fmt.Sprint("half ", i), Payload: payload("%q", strings.Repeat("x", 100_000))}
+	}
+	results, failed := l.queue(1), make(chan error, 1)
+	l.taking(1, func() { _, err := l.Append(context.Background(), many); failed <- err })
+	more := l.queue(1)
+	version := l.Version()
+	release()
+	require.NoError(t, <-results)
+	requireCode(t, <-failed, messages.CodeTooLarge)
+	require.NoError(t, <-more)
+	require.Equal(t, version+1, l.Version(), "one batch")
+	require.Equal(t, []string{"queued 0", "queued 0"}, l.kinds())
+	require.EqualValues(t, 2, l.Status().LastSeq)
+	require.EqualValues(t, 2, l.Status().Events)
+}
+
+func TestTheLastSeqStaysAfterATransactionWithoutEvents(t *testing.T) {
+	l := start(t, table)
+	l.append("1")
+	for _, write := range []func(tx *ledgeractor.Tx) error{
+		func(tx *ledgeractor.Tx) error {
+			_, err := tx.ExecContext(tx.Context(), "INSERT INTO notes (body) VALUES ('x')")
+			return err
+		},
+		func(*ledgeractor.Tx) error { return nil },
+		func(*ledgeractor.Tx) error { return errors.New("mine") },
+	} {
+		_ = l.Run(t.Context(), write) // the last one fails
+		require.EqualValues(t, 1, l.Status().LastSeq)
+		require.EqualValues(t, 1, l.Status().Events)
+	}
+	image, err := l.Cut(t.Context())
+	require.NoError(t, err)
+	require.EqualValues(t, 1, image.LastSeq)
+}
+
+// What one member of a batch has stored is not forgotten over another that stored nothing.
+func TestTheLastSeqIsThatOfTheWholeBatch(t *testing.T) {
+	l := start(t, table)
+	before := []messages.Event{{Kind: "a", IdemKey: "a"}, {Kind: "b", IdemKey: "b"}}
+	_, err := l.Append(t.Context(), before)
+	require.NoError(t, err)
+	for _, nothing := range []func(context.Context) error{
+		func(ctx context.Context) error { _, err := l.Append(ctx, before); return err },
+		func(ctx context.Context) error { _, err := l.Append(ctx, before[:1]); return err },
+		func(ctx context.Context) error { return l.Run(ctx, func(*ledgeractor.Tx) error { return nil }) },
+	} {
+		last, version := l.Status().LastSeq, l.Version()
+		release := l.hold()
+		results, repeated := l.queue(1), make(chan error, 1)
+		l.taking(1, func() { repeated <- nothing(context.Background()) })
+		release()
+		require.NoError(t, <-results)
+		require.NoError(t, <-repeated)
+		require.Equal(t, version+1, l.Version(), "one batch")
+		require.Equal(t, last+1, l.Status().LastSeq)
+		require.Equal(t, last+1, l.Status().Events)
+	}
+}
+
 func TestACallerThatGaveUpBeforeItsTurnHasDoneNothing(t *testing.T) {
 	l := start(t)
 	release := l.hold()
@@ -168,19 +235,36 @@ func TestCodeThatHangsLosesItsTransactionAndTheActorGoesOn(t *testing.T) {
 	require.Zero(t, l.count("SELECT count(*) FROM notes"))
 }
 
+// deadlineOf is a context whose deadline passes when passed is closed.
+type deadlineOf struct {
+	context.Context
+	passed chan struct{}
+}
+
+func (d *deadlineOf) Done() <-chan struct{} { return d.passed }
+
+func (d *deadlineOf) Err() error {
+	select {
+	case <-d.passed:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
 func TestAStatementThatOutlivesItsDeadlineIsInterrupted(t *testing.T) {
 	l := start(t, table)
 	for name, statement := range map[string]string{"read": endless, "write": "INSERT INTO notes (body) " + endless} {
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		ctx := &deadlineOf{t.Context(), make(chan struct{})}
 		inside := make(chan error, 1)
 		err := l.Run(ctx, func(tx *ledgeractor.Tx) error {
 			_, err := tx.Append(tx.Context(), messages.Event{Kind: name})
 			require.NoError(t, err)
+			time.AfterFunc(50*time.Millisecond, func() { close(ctx.passed) }) // not before it runs, however long that takes
 			_, err = tx.ExecContext(tx.Context(), statement)
 			inside <- err
 			return err
 		})
-		cancel()
 		requireCode(t, err, messages.CodeUnknownOutcome, messages.CodeDeadlineExceeded)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		requireCode(t, <-inside, messages.CodeDeadlineExceeded)
@@ -287,10 +371,11 @@ func TestH5_DrainingFinishesWhatIsQueuedAndRefusesTheRest(t *testing.T) {
 	drained := make(chan error, 1)
 	go func() { drained <- l.Drain(context.Background()) }()
 	release()
+	require.NoError(t, <-drained)
+	require.EqualValues(t, 5, l.Status().LastSeq, "what was queued is decided before the drain is over")
 	for range 5 {
 		require.NoError(t, <-results)
 	}
-	require.NoError(t, <-drained)
 	ctx := t.Context()
 	for name, call := range map[string]func() error{
 		"append": func() error { _, err := l.Append(ctx, event("x")); return err },

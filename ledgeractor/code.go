@@ -58,7 +58,7 @@ func (g *guard) panicked(value any) error {
 	return &messages.Error{Code: messages.CodePanic, Key: g.fail.key, Message: "application code panicked", Err: err}
 }
 
-// codeError makes an error of application code typed. Its own error stays reachable.
+// codeError makes an error of application code typed. Its own error stays reachable, and travels if it is an ApplicationError.
 func (g *guard) codeError(ctx context.Context, err error) error {
 	var typed *messages.Error
 	switch {
@@ -73,7 +73,24 @@ func (g *guard) codeError(ctx context.Context, err error) error {
 	if typed != nil {
 		failed.Cause = typed.Code
 	}
+	var told *messages.ApplicationError
+	if errors.As(err, &told) {
+		failed.Message, failed.Application = "application code returned an error", told
+		if fault := told.Validate(); fault != nil {
+			failed.Message, failed.Application, failed.Err = "application code failed", nil, errors.Join(fault, err)
+		}
+	}
 	return failed
+}
+
+// noteFailure logs why a command failed, if that is a matter of its own code: its caller is not told. Never what it was called with.
+func (g *guard) noteFailure(command string, err error) {
+	switch e := messages.AsError(err); {
+	case e.Code == messages.CodePanic: // its value may hold anything
+		g.cfg.Log.Warn("a command failed", "key", g.fail.key, "command", command, "code", e.Code)
+	case e.Code == messages.CodeSQL, e.Code == messages.CodeCommandFailed && e.Application == nil:
+		g.cfg.Log.Warn("a command failed", "key", g.fail.key, "command", command, "code", e.Code, "error", detailOf(err))
+	}
 }
 
 // aboutATenant reports whether callers try again after a code, or go elsewhere. What application code was told about
@@ -81,7 +98,7 @@ func (g *guard) codeError(ctx context.Context, err error) error {
 func aboutATenant(code messages.Code) bool {
 	switch code {
 	case messages.CodeHeld, messages.CodeLost, messages.CodeUnavailable, messages.CodeFenced, messages.CodeUnknownOutcome, messages.CodeDraining,
-		messages.CodeOverloaded, messages.CodeClosed, messages.CodeNotOwner, messages.CodeHistoryLost, messages.CodeDeadlineExceeded, messages.CodeCanceled:
+		messages.CodeOverloaded, messages.CodeUnsavedLimit, messages.CodeClosed, messages.CodeNotOwner, messages.CodeHistoryLost, messages.CodeDeadlineExceeded, messages.CodeCanceled:
 		return true
 	}
 	return false

@@ -21,8 +21,9 @@ type Fence interface {
 }
 
 // Command is application code that callers reach by name, wherever they are. It runs in a
-// transaction of its own; out is answered as JSON. An error or a panic rolls its work back. It must
-// stop when ctx is done; if it does not, its Tx is taken away from it.
+// transaction of its own; out is answered as JSON. An error or a panic rolls its work back. A messages.ApplicationError travels to
+// the caller; any other error is CodeCommandFailed there, and its text goes to the log with the command's name: it should hold no
+// personal data. A command must stop when ctx is done; if it does not, its Tx is taken away from it.
 type Command func(ctx context.Context, tx *Tx, in json.RawMessage) (out any, err error)
 
 // Migration changes the application's own tables. Each version runs once per ledger, in a
@@ -36,7 +37,14 @@ type Migration struct {
 	SQL string
 	// Apply is for what SQL cannot say. Only its version and name can be recognized later.
 	Apply func(ctx context.Context, tx *Tx) error
+	// CompatibleSince says which applications can still open a ledger on which this migration has run: those whose newest
+	// migration has this version, or a later one; AnyApplication: also one without migrations. 0: only those that have
+	// this migration. It is written into the ledger when the migration runs, and what was written counts.
+	CompatibleSince int
 }
+
+// AnyApplication is a Migration.CompatibleSince.
+const AnyApplication = -1
 
 // Limits bounds what one ledger may cost. A zero field stands for its default.
 type Limits struct {
@@ -52,25 +60,32 @@ type Limits struct {
 	// messages.Event.Size counts. Defaults messages.MaxRequestBytes, which no request exceeds, and 8 MiB.
 	MaxInputBytes  int
 	MaxOutputBytes int
-	// MaxImageBytes is the largest ledger of which Cut takes an image. Cut needs that much
-	// memory, and as much disk, while it runs. Default 1 GiB.
+	// MaxImageBytes is the largest ledger of which Cut takes an image: a write that would make a ledger larger is refused with
+	// CodeTooLarge, and so is a migration. Cut needs that much memory, and as much disk, while it runs. At least
+	// 256 KiB; default DefaultMaxImageBytes.
 	MaxImageBytes int64
 	// QueryTimeout bounds a read, whatever the caller's deadline. Default 10 s.
 	QueryTimeout time.Duration
 	// CallTimeout is the deadline of a call whose context has none. Default 30 s.
 	CallTimeout time.Duration
-	// MaxQueued is the number of requests that may wait for the actor, and of reads that may wait
-	// for a connection. Default 1,024.
+	// MaxQueued is the number of requests that may wait for the actor, of queries that may wait for their turn, and of
+	// pages of events that may wait for theirs. Default 1,024.
 	MaxQueued int
 	// MaxBatch is the number of requests that share one commit. Default 256.
 	MaxBatch int
-	// MaxReaders is the number of read-only connections. Default 2.
+	// MaxReaders is the number of queries of this ledger that run at a time, and of pages of events. Default 2.
 	MaxReaders int
 	// ReaderIdle is how long an unused read-only connection stays open. Default 30 s.
 	ReaderIdle time.Duration
 	// CacheKiB is the page cache of each connection. Default 512.
 	CacheKiB int
 }
+
+// DefaultMaxImageBytes is the default of Limits.MaxImageBytes.
+const DefaultMaxImageBytes = 1 << 30
+
+// minImageBytes is a few times the size of an empty ledger.
+const minImageBytes = 256 << 10
 
 // withDefaults returns the limits with every zero field replaced by its default.
 func (l Limits) withDefaults() Limits {
@@ -80,7 +95,7 @@ func (l Limits) withDefaults() Limits {
 	def(&l.MaxSQLBytes, 256<<10)
 	def(&l.MaxInputBytes, messages.MaxRequestBytes)
 	def(&l.MaxOutputBytes, 8<<20)
-	def(&l.MaxImageBytes, 1<<30)
+	def(&l.MaxImageBytes, DefaultMaxImageBytes)
 	def(&l.QueryTimeout, 10*time.Second)
 	def(&l.CallTimeout, 30*time.Second)
 	def(&l.MaxQueued, 1024)
@@ -110,6 +125,9 @@ func (l Limits) Validate() error {
 			return invalid(fmt.Sprintf("limit %s is negative", name))
 		}
 	}
+	if l.MaxImageBytes > 0 && l.MaxImageBytes < minImageBytes {
+		return invalid(fmt.Sprintf("limit MaxImageBytes is below %d, the room that an empty ledger needs", minImageBytes))
+	}
 	if l.MaxValueBytes > 0 && l.MaxValueBytes < 2*messages.MaxPayloadBytes {
 		return invalid(fmt.Sprintf("limit MaxValueBytes is below %d, the room that an event needs", 2*messages.MaxPayloadBytes))
 	}
@@ -134,6 +152,14 @@ type Config struct {
 	Commands   map[string]Command
 	// Limits has working defaults.
 	Limits Limits
+	// MaxUnsaved and MaxUnsavedBytes bound what is acknowledged and in no copy yet, by the age of the oldest write, and by
+	// what Handle.Unsaved counts. Beyond that writes are refused with CodeUnsavedLimit until Handle.Saved says that a copy was
+	// made. 0: no bound.
+	MaxUnsaved      time.Duration
+	MaxUnsavedBytes int64
+	// Queries is what this ledger's queries share with those of other ledgers. It must stay open as long as the ledger.
+	// Default: one of its own, in this process.
+	Queries *Queries
 	// Planted is for tests only.
 	Planted planted.Set
 	// Log gets what an operator must know; never SQL, payloads or keys of events. Default: discarded.
@@ -173,6 +199,8 @@ func validateMigrations(list []Migration) error {
 			return invalid(fmt.Sprintf("migration %d has no name", m.Version))
 		case (m.SQL == "") == (m.Apply == nil):
 			return invalid(fmt.Sprintf("migration %d needs either SQL or Apply", m.Version))
+		case m.CompatibleSince < AnyApplication || m.CompatibleSince > m.Version:
+			return invalid(fmt.Sprintf("migration %d cannot be compatible since %d", m.Version, m.CompatibleSince))
 		}
 		last = m.Version
 	}
@@ -187,6 +215,10 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Queries == nil {
+		own := QueriesConfig{Max: 2 * c.Limits.MaxReaders, Now: c.Now, Log: c.Log}.withDefaults()
+		c.Queries = &Queries{cfg: own, queue: newFairQueue(own.Max, own.Share, own.Now)}
 	}
 	c.Migrations = slices.Clone(c.Migrations)
 	commands := make(map[string]Command, len(c.Commands))

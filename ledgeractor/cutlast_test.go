@@ -117,6 +117,27 @@ func TestG2_TheLastImageHoldsNothingThatWasRefused(t *testing.T) {
 	require.Equal(t, version, l.Version())
 }
 
+// TestK5_AVersionIsNeverAheadOfItsImage: whoever trusts the version takes a write for saved that the image does not hold. One
+// append at a time: each is one version.
+func TestK5_AVersionIsNeverAheadOfItsImage(t *testing.T) {
+	l := start(t)
+	begun := l.Version()
+	ctx, stop := context.WithCancel(t.Context())
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		for ctx.Err() == nil {
+			_, _ = l.Append(ctx, event("x")) // the last one is given up
+		}
+	})
+	for range 150 {
+		image, err := l.CutLast(t.Context())
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, image.LastSeq, int64(image.Version-begun))
+	}
+	stop()
+	writer.Wait()
+}
+
 func TestACorruptOrClosedLedgerHasNoLastImage(t *testing.T) {
 	l := start(t)
 	l.append("x")

@@ -1,6 +1,7 @@
 package ledgeractor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -9,13 +10,16 @@ import (
 
 	"github.com/mattn/go-sqlite3"
 
+	"github.com/leasehold/leasehold/internal/localfile"
+	"github.com/leasehold/leasehold/internal/localfile/sqlitefile"
 	"github.com/leasehold/leasehold/messages"
 )
 
 // failures turns what SQLite and the driver say into typed errors.
 type failures struct {
 	key  string
-	file string // its name without the folder: error documents leave the machine
+	path string // it stays at home: error documents leave the machine
+	file string // its name without the folder
 	// reading makes a statement that is refused by the authorizer CodeReadOnly.
 	reading bool
 	// corrupt is told when the database turned out to be corrupt. It may be called on any goroutine.
@@ -23,7 +27,7 @@ type failures struct {
 }
 
 func newFailures(key messages.Key, path string) failures {
-	return failures{key: key.String(), file: filepath.Base(path), corrupt: func(error) {}}
+	return failures{key: key.String(), path: path, file: filepath.Base(path), corrupt: func(error) {}}
 }
 
 // typed returns err as it is if it is nil, io.EOF or typed already, else as a *messages.Error.
@@ -65,7 +69,7 @@ func (f failures) fromSQLite(err sqlite3.Error) error {
 			out.Code, out.Message = messages.CodeReadOnly, "only plain reads are allowed"
 		}
 	case sqlite3.ErrFull:
-		out.Code, out.Message = messages.CodeStorage, "the local disk is full"
+		out.Code, out.Message = messages.CodeStorage, "the ledger cannot be written: "+sqlitefile.Cause(err, f.path)
 	case sqlite3.ErrNomem:
 		out.Code, out.Message = messages.CodeStorage, "the memory for SQLite is used up"
 		if f.reading {
@@ -73,7 +77,7 @@ func (f failures) fromSQLite(err sqlite3.Error) error {
 		}
 	case sqlite3.ErrIoErr, sqlite3.ErrCantOpen, sqlite3.ErrBusy, sqlite3.ErrLocked, sqlite3.ErrPerm,
 		sqlite3.ErrProtocol, sqlite3.ErrNoLFS:
-		out.Code, out.Message = messages.CodeStorage, "the local disk failed: "+err.Code.Error()
+		out.Code, out.Message = messages.CodeStorage, "the ledger's file cannot be used: "+cmp.Or(sqlitefile.Cause(err, f.path), err.Code.Error())
 	case sqlite3.ErrTooBig:
 		out.Code, out.Message = messages.CodeTooLarge, "a value or a statement is over its limit"
 	case sqlite3.ErrInterrupt:
@@ -100,9 +104,30 @@ func sqlMessage(err sqlite3.Error) string {
 	return text
 }
 
+// maxDetail bounds what a log says about one error, in bytes.
+const maxDetail = 1 << 10
+
+// detailOf returns what a log says about an error beside its code and its key: the message, and whatever is below.
+func detailOf(err error) string {
+	var text string
+	for err != nil && len(text) < maxDetail {
+		if text != "" {
+			text += ": "
+		}
+		var typed *messages.Error
+		if !errors.As(err, &typed) {
+			text += err.Error()
+			break
+		}
+		text += typed.Message
+		err = typed.Err
+	}
+	return strings.ToValidUTF8(text[:min(len(text), maxDetail)], "")
+}
+
 // storage wraps a failure of the file system.
 func (f failures) storage(doing string, err error) error {
-	return &messages.Error{Code: messages.CodeStorage, Key: f.key, Object: f.file, Message: "cannot " + doing, Err: err}
+	return &messages.Error{Code: messages.CodeStorage, Key: f.key, Object: f.file, Message: localfile.Because("cannot "+doing, err), Err: err}
 }
 
 func (f failures) broken(what string) error {

@@ -61,7 +61,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	retried, err := ledger.Append(ctx, []messages.Event{{Kind: "trip.logged", IdemKey: "trip-1"}})
+	retried, err := ledger.Append(ctx, []messages.Event{{Kind: "trip.logged", IdemKey: "trip-1", Payload: json.RawMessage(`{"km":12.5}`)}})
 	if err != nil {
 		fmt.Println(err)
 		return

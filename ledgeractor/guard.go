@@ -28,11 +28,13 @@ type guard struct {
 	cur     *Tx  // the transaction whose function is running
 	open    map[io.Closer]struct{}
 	wrote   bool  // the open transaction holds a change
-	lost    bool  // SQLite rolled the whole transaction back by itself
+	bytes   int64 // of what it was given to write
+	image   imageSize
+	lost    error // why SQLite rolled the whole transaction back by itself; nil: it did not
 	refused error // what the commit hook found
 
-	begin, commit, rollback, save, release, undo, find, insert *sqlite3.SQLiteStmt
-	recall, remember                                           *sqlite3.SQLiteStmt // see once.go; nil until they are needed
+	begin, commit, rollback, save, release, undo, find, insert, pages *sqlite3.SQLiteStmt
+	recall, remember                                                  *sqlite3.SQLiteStmt // see once.go; nil until they are needed
 
 	pool *sql.DB // over connections that are this guard; made when application code first runs
 	conn *sql.Conn
@@ -48,7 +50,8 @@ func newGuard(cfg Config, raw *sqlite3.SQLiteConn, corrupt func(error)) (*guard,
 	}{
 		{&g.begin, "BEGIN IMMEDIATE"}, {&g.commit, "COMMIT"}, {&g.rollback, "ROLLBACK"},
 		{&g.save, "SAVEPOINT member"}, {&g.release, "RELEASE member"}, {&g.undo, "ROLLBACK TO member"},
-		{&g.find, "SELECT seq FROM main.events WHERE tenant_id = ? AND idem_key = ?"},
+		{&g.pages, "PRAGMA main.page_count"},
+		{&g.find, "SELECT seq, kind, subject_id, payload FROM main.events WHERE tenant_id = ? AND idem_key = ?"},
 		{&g.insert, "INSERT INTO main.events (tenant_id, ts, actor, kind, subject_id, payload, idem_key, run_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"},
 	} {
 		// Prepare bypasses the driver's statement cache: application text that reads the same must
@@ -59,6 +62,10 @@ func newGuard(cfg Config, raw *sqlite3.SQLiteConn, corrupt func(error)) (*guard,
 		}
 		*s.to = stmt.(*sqlite3.SQLiteStmt)
 	}
+	var err error
+	if g.image.pageSize, err = queryInt(context.Background(), raw, "PRAGMA main.page_size"); err != nil { // it never changes
+		return nil, g.fail.typed(err)
+	}
 	raw.RegisterAuthorizer(func(op int, arg1, arg2, arg3 string) int {
 		if g.own {
 			return sqlite3.SQLITE_OK
@@ -66,7 +73,8 @@ func newGuard(cfg Config, raw *sqlite3.SQLiteConn, corrupt func(error)) (*guard,
 		return g.auth.check(op, arg1, arg2, arg3)
 	})
 	raw.RegisterCommitHook(g.mayCommit)
-	return g, nil
+	_, err = g.measureImage()
+	return g, err
 }
 
 // mayCommit is SQLite's commit hook: 0 lets the commit happen, anything else makes it a rollback.
@@ -107,17 +115,39 @@ func (g *guard) stepLocked(stmt *sqlite3.SQLiteStmt, args []driver.NamedValue) e
 
 // failed notes whether SQLite gave up the whole transaction because of err, and makes err typed.
 func (g *guard) failed(err error) error {
-	if err != nil && err != io.EOF && !g.lost {
-		g.lost = g.raw.AutoCommit()
+	typed := g.fail.typed(err)
+	if err != nil && err != io.EOF && g.lost == nil && g.raw.AutoCommit() {
+		g.lost = typed
 	}
-	return g.fail.typed(err)
+	return typed
+}
+
+// rolledBack is the answer where application code goes on after SQLite gave up the whole transaction.
+func (g *guard) rolledBack() error {
+	return &messages.Error{Code: messages.CodeStorage, Key: g.fail.key, Message: "the database has rolled the transaction back: " + messages.AsError(g.lost).Message, Err: g.lost}
+}
+
+// writes notes that a statement of application code writes, and counts what it was given.
+func (g *guard) writes(query string, args []driver.NamedValue) {
+	g.wrote = true
+	g.bytes += int64(len(query))
+	for _, arg := range args {
+		switch v := arg.Value.(type) {
+		case string:
+			g.bytes += int64(len(v))
+		case []byte:
+			g.bytes += int64(len(v))
+		default:
+			g.bytes += 8
+		}
+	}
 }
 
 // beginBatch opens the transaction of a batch.
 func (g *guard) beginBatch() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.lost, g.wrote = false, false
+	g.lost, g.wrote, g.bytes = nil, false, 0
 	return g.stepLocked(g.begin, nil)
 }
 
@@ -154,7 +184,7 @@ func (g *guard) rollbackBatch() error {
 func (g *guard) undoMember() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.lost {
+	if g.lost != nil {
 		return nil
 	}
 	if err := g.stepLocked(g.undo, nil); err != nil {
@@ -168,8 +198,8 @@ func (g *guard) enter(ctx context.Context, tx *Tx) error {
 	switch {
 	case tx == nil || g.cur != tx:
 		return &messages.Error{Code: messages.CodeClosed, Key: g.fail.key, Message: "the transaction is over"}
-	case g.lost:
-		return &messages.Error{Code: messages.CodeStorage, Key: g.fail.key, Message: "the database has rolled the transaction back"}
+	case g.lost != nil:
+		return g.rolledBack()
 	}
 	for _, ctx := range [...]context.Context{tx.caller, tx.ctx, ctx} {
 		if err := ctx.Err(); err != nil {
@@ -233,7 +263,7 @@ func (g *guard) close() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.cur = nil
-	for _, s := range []*sqlite3.SQLiteStmt{g.begin, g.commit, g.rollback, g.save, g.release, g.undo, g.find, g.insert, g.recall, g.remember} {
+	for _, s := range []*sqlite3.SQLiteStmt{g.begin, g.commit, g.rollback, g.save, g.release, g.undo, g.find, g.insert, g.pages, g.recall, g.remember} {
 		if s != nil {
 			_ = s.Close()
 		}

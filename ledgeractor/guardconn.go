@@ -38,7 +38,12 @@ var (
 	_ driver.Pinger             = (*guardConn)(nil)
 	_ driver.SessionResetter    = (*guardConn)(nil)
 	_ driver.Validator          = (*guardConn)(nil)
+	_ driver.NamedValueChecker  = (*guardConn)(nil)
 )
+
+// CheckNamedValue implements driver.NamedValueChecker: arguments are made values of SQL where a statement is run, whatever way
+// they come.
+func (c *guardConn) CheckNamedValue(*driver.NamedValue) error { return nil }
 
 // enter returns the transaction that this connection acts for, if it may take a step now.
 func (c *guardConn) enter(ctx context.Context) (*Tx, error) {
@@ -82,6 +87,10 @@ func (c *guardConn) ExecContext(ctx context.Context, query string, args []driver
 	if _, err := c.checkText(query); err != nil {
 		return nil, err
 	}
+	args, err := storedArgs(args)
+	if err != nil {
+		return nil, err
+	}
 	c.g.mu.Lock()
 	defer c.g.mu.Unlock()
 	tx, err := c.enter(ctx)
@@ -90,7 +99,7 @@ func (c *guardConn) ExecContext(ctx context.Context, query string, args []driver
 	}
 	ctx, release := tx.statementContext(ctx, true)
 	defer release()
-	c.g.wrote = true
+	c.g.writes(query, args)
 	result, err := c.g.raw.ExecContext(ctx, query, args)
 	return result, c.g.failed(err)
 }
@@ -101,6 +110,9 @@ func (c *guardConn) QueryContext(ctx context.Context, query string, args []drive
 	if err != nil {
 		return nil, err
 	}
+	if args, err = storedArgs(args); err != nil {
+		return nil, err
+	}
 	c.g.mu.Lock()
 	defer c.g.mu.Unlock()
 	tx, err := c.enter(ctx)
@@ -108,8 +120,10 @@ func (c *guardConn) QueryContext(ctx context.Context, query string, args []drive
 		return nil, err
 	}
 	ctx, release := tx.statementContext(ctx, !text.isRead())
-	c.g.wrote = c.g.wrote || !text.isRead()
-	raw, err := c.g.raw.QueryContext(ctx, query[:text.end], args)
+	if !text.isRead() {
+		c.g.writes(query, args)
+	}
+	raw, err := storedRows(c.g.raw.QueryContext(ctx, query[:text.end], args))
 	if err != nil {
 		release()
 		return nil, c.g.failed(err)

@@ -3,7 +3,6 @@ package ledgeractor
 import (
 	"context"
 	"database/sql/driver"
-	"reflect"
 
 	"github.com/mattn/go-sqlite3"
 )
@@ -25,6 +24,10 @@ func (s *guardStmt) NumInput() int { return s.raw.NumInput() }
 
 // ExecContext implements driver.StmtExecContext.
 func (s *guardStmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
+	args, err := storedArgs(args)
+	if err != nil {
+		return nil, err
+	}
 	s.g.mu.Lock()
 	defer s.g.mu.Unlock()
 	if err := s.enter(ctx); err != nil {
@@ -33,13 +36,19 @@ func (s *guardStmt) ExecContext(ctx context.Context, args []driver.NamedValue) (
 	write := !s.raw.Readonly()
 	ctx, release := s.tx.statementContext(ctx, write)
 	defer release()
-	s.g.wrote = s.g.wrote || write
+	if write {
+		s.g.writes("", args)
+	}
 	result, err := s.raw.ExecContext(ctx, args)
 	return result, s.g.failed(err)
 }
 
 // QueryContext implements driver.StmtQueryContext.
 func (s *guardStmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
+	args, err := storedArgs(args)
+	if err != nil {
+		return nil, err
+	}
 	s.g.mu.Lock()
 	defer s.g.mu.Unlock()
 	if err := s.enter(ctx); err != nil {
@@ -47,8 +56,10 @@ func (s *guardStmt) QueryContext(ctx context.Context, args []driver.NamedValue) 
 	}
 	write := !s.raw.Readonly()
 	ctx, release := s.tx.statementContext(ctx, write)
-	s.g.wrote = s.g.wrote || write
-	raw, err := s.raw.QueryContext(ctx, args)
+	if write {
+		s.g.writes("", args)
+	}
+	raw, err := storedRows(s.raw.QueryContext(ctx, args))
 	if err != nil {
 		release()
 		return nil, s.g.failed(err)
@@ -141,16 +152,6 @@ func (r *guardRows) ColumnTypeDatabaseTypeName(i int) string {
 		return ""
 	}
 	return r.raw.Rows.(*sqlite3.SQLiteRows).ColumnTypeDatabaseTypeName(i)
-}
-
-// ColumnTypeScanType implements driver.RowsColumnTypeScanType.
-func (r *guardRows) ColumnTypeScanType(i int) reflect.Type {
-	r.g.mu.Lock()
-	defer r.g.mu.Unlock()
-	if _, open := r.g.open[r.raw]; !open {
-		return reflect.TypeFor[any]()
-	}
-	return r.raw.Rows.(*sqlite3.SQLiteRows).ColumnTypeScanType(i)
 }
 
 func named(args []driver.Value) []driver.NamedValue {

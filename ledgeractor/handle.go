@@ -17,6 +17,7 @@ import (
 //   - CodeUnknownOutcome: the work was begun and may or may not stand. Cause says why: fenced,
 //     deadline_exceeded or canceled.
 //   - CodeDeadlineExceeded, CodeCanceled: nothing was done, and nothing will be.
+//   - CodeUnsavedLimit (with RetryAfter), of writes: too much of what was acknowledged is in no copy yet; nothing was done.
 //   - CodeDraining, CodeOverloaded (with RetryAfter), CodeClosed, CodeCorrupt, CodeStorage,
 //     CodeSQL, CodeTooLarge, CodeInvalidArgument: as messages says; nothing was done.
 type Handle struct {
@@ -57,7 +58,7 @@ func (h *Handle) Append(ctx context.Context, events []messages.Event) ([]message
 
 // Run runs f in a transaction, on a goroutine of its own. It is committed if f returns nil, else
 // rolled back. An error of f comes back wrapped with CodeCommandFailed (a *messages.Error comes back
-// as it is), a panic of f as CodePanic. When ctx is done, f's statement is interrupted, its Tx is
+// as it is; errors.As finds a messages.ApplicationError), a panic of f as CodePanic. When ctx is done, f's statement is interrupted, its Tx is
 // taken away and its work is rolled back, whether f returns or not.
 func (h *Handle) Run(ctx context.Context, f func(tx *Tx) error) error {
 	if f == nil {
@@ -79,14 +80,27 @@ func (h *Handle) Call(ctx context.Context, name string, in json.RawMessage) (jso
 
 // Query runs one SELECT beside the writer and sees every write that was acknowledged before it
 // began. Anything but a plain read is CodeReadOnly; what SQLite does not accept is CodeSQL. A result
-// over the limits is truncated. Arguments may be sql.Named and json.Number.
+// over the limits is truncated. Arguments are what messages.SQLValue takes, and sql.Named; what comes back is what is stored,
+// whatever type a column was declared with.
 func (h *Handle) Query(ctx context.Context, sql string, args ...any) (*Result, error) {
+	result, _, err := h.query(ctx, sql, args)
+	return result, err
+}
+
+// QueryAt is Query that also returns the seq of the last event of the state that it shows.
+func (h *Handle) QueryAt(ctx context.Context, sql string, args ...any) (result *Result, seq int64, err error) {
 	return h.query(ctx, sql, args)
 }
 
 // Events returns the events after a seq in order, at most limit (0: Limits.MaxRows) and at most
 // Limits.MaxBytes but at least one, and whether there are more.
 func (h *Handle) Events(ctx context.Context, after int64, limit int) (events []messages.StoredEvent, more bool, err error) {
+	events, more, _, err = h.events(ctx, after, limit)
+	return events, more, err
+}
+
+// EventsAt is Events that also returns the seq of the last event of the state that the page comes from.
+func (h *Handle) EventsAt(ctx context.Context, after int64, limit int) (events []messages.StoredEvent, more bool, seq int64, err error) {
 	return h.events(ctx, after, limit)
 }
 

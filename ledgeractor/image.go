@@ -9,6 +9,8 @@ import (
 
 	"github.com/mattn/go-sqlite3"
 
+	"github.com/leasehold/leasehold/internal/fsync"
+	"github.com/leasehold/leasehold/internal/localfile"
 	"github.com/leasehold/leasehold/messages"
 )
 
@@ -80,22 +82,28 @@ func (h *Handle) cutImage(ctx context.Context, last bool) (image Image, err erro
 	defer cancel()
 	defer context.AfterFunc(pool.stop, cancel)()
 	source, err := openReader(ctx, h.cfg)
-	if err != nil {
+	lost := h.shared.files.look() != nil
+	if err != nil && !lost {
 		pool.leave()
 		<-pool.cutting
 		return Image{}, pool.fail.typed(err)
 	}
 	end := func() {
-		_ = source.Close() // nothing was written on it
+		if source != nil {
+			_ = source.Close() // nothing was written on it
+		}
 		pool.leave()
 		<-pool.cutting
 	}
-	version, err := h.pin(ctx, source, last, end)
+	pinned, err := h.pin(ctx, source, last, lost, end)
 	if err != nil {
 		return Image{}, err
 	}
 	defer end()
-	image, err = h.copyPages(ctx, source)
+	if pinned.salvaged {
+		return pinned.image, h.mayCut(last)
+	}
+	image, err = h.copyPages(ctx, source, nil)
 	if err != nil {
 		if pool.stop.Err() != nil {
 			err = closedError(h.cfg.Key)
@@ -105,34 +113,40 @@ func (h *Handle) cutImage(ctx context.Context, last bool) (image Image, err erro
 	if err := h.mayCut(last); err != nil {
 		return Image{}, err
 	}
-	image.Version = version
+	image.Version = pinned.image.Version
 	return image, nil
 }
 
-// pin fixes what source sees, and returns the version of that. If it fails, end is called, now or later.
-func (h *Handle) pin(ctx context.Context, source *sqlite3.SQLiteConn, last bool, end func()) (version uint64, err error) {
+// pin fixes what source sees, and says the version of that; where the files are lost it has the copy made by the actor. If it
+// fails, end is called, now or later.
+func (h *Handle) pin(ctx context.Context, source *sqlite3.SQLiteConn, last, lost bool, end func()) (*cutAsk, error) {
 	fail := h.shared.readers.fail
-	if last {
-		// A version is counted after its commit, and a write is acknowledged after that.
-		version = h.Version()
-		if err := fail.typed(pinRead(source)); err != nil {
-			end()
-			return 0, err
+	a := &cutAsk{ask: newAsk(ctx), last: last, pin: func() error {
+		if source == nil { // it was not there a moment ago
+			return fail.storage("open the ledger", errors.New("its file was moved"))
 		}
-		return version, nil
+		return fail.typed(pinRead(source))
+	}}
+	if last && !lost {
+		// A version is counted after its commit, and a write is acknowledged after that.
+		a.image.Version = h.Version()
+		if err := a.pin(); err != nil {
+			end()
+			return nil, err
+		}
+		return a, nil
 	}
-	a := &cutAsk{ask: newAsk(ctx), pin: func() error { return fail.typed(pinRead(source)) }}
 	if !h.ref.Send(a) {
 		end()
-		return 0, closedError(h.cfg.Key)
+		return nil, closedError(h.cfg.Key)
 	}
-	err = h.await(ctx, &a.ask)
+	err := h.await(ctx, &a.ask)
 	switch {
 	case err == nil:
-		return a.version, nil
+		return a, nil
 	case messages.CodeOf(err) != messages.CodeUnknownOutcome:
 		end()
-		return 0, err
+		return nil, err
 	}
 	// The actor is just using the connection.
 	go func() {
@@ -142,7 +156,7 @@ func (h *Handle) pin(ctx context.Context, source *sqlite3.SQLiteConn, last bool,
 		}
 		end()
 	}()
-	return 0, h.gaveUp(ctx)
+	return nil, h.gaveUp(ctx)
 }
 
 // pinRead begins a read transaction. Its first read fixes what it sees.
@@ -162,7 +176,7 @@ func WriteImage(ctx context.Context, path string, image []byte) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			err = &messages.Error{Code: messages.CodeStorage, Object: filepath.Base(path), Message: "cannot write the image", Err: err}
+			err = &messages.Error{Code: messages.CodeStorage, Object: filepath.Base(path), Message: localfile.Because("cannot write the image", err), Err: err}
 		}
 	}()
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -176,12 +190,7 @@ func WriteImage(ctx context.Context, path string, image []byte) (err error) {
 	if err = errors.Join(err, file.Close()); err != nil {
 		return errors.Join(err, os.Remove(path))
 	}
-	folder, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return errors.Join(err, os.Remove(path))
-	}
-	err = errors.Join(folder.Sync(), folder.Close())
-	if err != nil {
+	if err = fsync.Folder(filepath.Dir(path)); err != nil {
 		return errors.Join(err, os.Remove(path))
 	}
 	return nil

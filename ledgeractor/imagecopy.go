@@ -19,8 +19,8 @@ const pagesPerStep = 256
 // copyPages copies what source sees into memory, by SQLite's backup: unlike sqlite3_serialize of the ledger, which
 // leaves a page that cannot be read empty, it reports failures. The copy goes through a file, which costs no memory
 // of SQLite's, and where the disk has no room for one through a database in memory: a ledger whose
-// disk is full must not be kept from going elsewhere.
-func (h *Handle) copyPages(ctx context.Context, source *sqlite3.SQLiteConn) (image Image, err error) {
+// disk is full must not be kept from going elsewhere. check (nil: none) is called with the copy.
+func (h *Handle) copyPages(ctx context.Context, source *sqlite3.SQLiteConn, check func(*sqlite3.SQLiteConn) error) (image Image, err error) {
 	pages, err := queryInt(ctx, source, "PRAGMA page_count")
 	if err != nil {
 		return Image{}, err
@@ -35,13 +35,13 @@ func (h *Handle) copyPages(ctx context.Context, source *sqlite3.SQLiteConn) (ima
 	if image.Events, image.LastSeq, err = countEvents(ctx, source); err != nil {
 		return Image{}, err
 	}
-	image.Bytes, err = h.copyByFile(ctx, source)
+	image.Bytes, err = h.copyByFile(ctx, source, check)
 	if messages.CodeOf(err) == messages.CodeStorage {
 		var second error
-		if image.Bytes, second = h.copyInMemory(ctx, source); second != nil {
+		if image.Bytes, second = h.copyInMemory(ctx, source, check); second != nil {
 			return Image{}, errors.Join(err, second)
 		}
-		h.cfg.Log.Warn("the local disk has no room for a copy of the ledger: it was made in memory", "key", h.cfg.Key.String(), "epoch", h.cfg.Epoch)
+		h.cfg.Log.Warn("a copy of the ledger could not be made on the local disk: it was made in memory", "key", h.cfg.Key.String(), "epoch", h.cfg.Epoch, "error", err)
 	} else if err != nil {
 		return Image{}, err
 	}
@@ -51,29 +51,42 @@ func (h *Handle) copyPages(ctx context.Context, source *sqlite3.SQLiteConn) (ima
 	return image, nil
 }
 
-func (h *Handle) copyByFile(ctx context.Context, source *sqlite3.SQLiteConn) ([]byte, error) {
-	fail, path := h.shared.readers.fail, cutPath(h.cfg.Path)
+func (h *Handle) copyByFile(ctx context.Context, source *sqlite3.SQLiteConn, check func(*sqlite3.SQLiteConn) error) (data []byte, err error) {
+	err = copyByFile(ctx, h.shared.readers.fail, h.cfg.Path, source, check, func(file *os.File) error {
+		data, err = os.ReadFile(file.Name())
+		return err
+	})
+	return data, err
+}
+
+// copyByFile copies what source sees into a temporary file beside the ledger, and has it read.
+func copyByFile(ctx context.Context, fail failures, ledger string, source *sqlite3.SQLiteConn, check func(*sqlite3.SQLiteConn) error, read func(*os.File) error) error {
+	path := cutPath(ledger)
 	if err := createEmpty(path); err != nil {
-		return nil, fail.storage("copy the ledger", err)
+		return fail.storage("copy the ledger", err)
 	}
 	defer os.Remove(path)
 	target, err := openSQLite(path, map[string]string{"mode": "rw", "_journal_mode": "OFF", "_synchronous": "OFF"})
 	if err != nil {
-		return nil, fail.typed(err)
+		return fail.typed(err)
 	}
-	if err := errors.Join(fail.typed(backup(ctx, target, source)), fail.typed(target.Close())); err != nil {
-		return nil, err
+	if err := errors.Join(fail.typed(backup(ctx, target, source, check)), fail.typed(target.Close())); err != nil {
+		return err
 	}
-	data, err := os.ReadFile(path)
+	file, err := os.Open(path)
 	if err != nil {
-		return nil, fail.storage("read the copy of the ledger", err)
+		return fail.storage("read the copy of the ledger", err)
 	}
-	return data, nil
+	defer file.Close()
+	if err := read(file); err != nil {
+		return fail.storage("read the copy of the ledger", err)
+	}
+	return nil
 }
 
 // copyInMemory takes three times the size of the ledger for a moment, two thirds of that from SQLite's
-// memory (LimitMemory). A copy in memory has no page that cannot be read.
-func (h *Handle) copyInMemory(ctx context.Context, source *sqlite3.SQLiteConn) ([]byte, error) {
+// memory. A copy in memory has no page that cannot be read.
+func (h *Handle) copyInMemory(ctx context.Context, source *sqlite3.SQLiteConn, check func(*sqlite3.SQLiteConn) error) ([]byte, error) {
 	fail := h.shared.readers.fail
 	conn, err := (&sqlite3.SQLiteDriver{}).Open(":memory:")
 	if err != nil {
@@ -81,7 +94,7 @@ func (h *Handle) copyInMemory(ctx context.Context, source *sqlite3.SQLiteConn) (
 	}
 	target := conn.(*sqlite3.SQLiteConn)
 	defer func() { _ = target.Close() }() // what it holds has been copied
-	if err := backup(ctx, target, source); err != nil {
+	if err := backup(ctx, target, source, check); err != nil {
 		return nil, fail.typed(err)
 	}
 	data, err := target.Serialize("main")
@@ -91,7 +104,7 @@ func (h *Handle) copyInMemory(ctx context.Context, source *sqlite3.SQLiteConn) (
 	return data, nil
 }
 
-func backup(ctx context.Context, target, source *sqlite3.SQLiteConn) error {
+func backup(ctx context.Context, target, source *sqlite3.SQLiteConn, check func(*sqlite3.SQLiteConn) error) error {
 	b, err := target.Backup("main", source, "main")
 	if err != nil {
 		return err
@@ -101,7 +114,10 @@ func backup(ctx context.Context, target, source *sqlite3.SQLiteConn) error {
 			done, err = b.Step(pagesPerStep)
 		}
 	}
-	return errors.Join(err, b.Finish())
+	if err = errors.Join(err, b.Finish()); err == nil && check != nil {
+		err = check(target)
+	}
+	return err
 }
 
 // createEmpty creates an empty file that only its owner can read, in place of one that a crash left.

@@ -18,12 +18,16 @@ import (
 // maxLikePattern is the longest pattern of LIKE and GLOB in bytes: they compare it at every place of a value.
 const maxLikePattern = 256
 
+// maxArguments bounds the arguments of a function: the JSON functions look for each path anew.
+const maxArguments = 127
+
 // errResultTooBig is worded as SQLite words it; failures.fromSQLite knows it by its text.
 var errResultTooBig = errors.New("string or blob too big")
 
 // linearFunctions replaces what can take quadratic time.
 func linearFunctions(raw *sqlite3.SQLiteConn, maxValue int) error {
 	raw.SetLimit(sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, maxLikePattern)
+	raw.SetLimit(sqlite3.SQLITE_LIMIT_FUNCTION_ARG, maxArguments)
 	for _, f := range []struct {
 		name string
 		f    any
@@ -33,6 +37,7 @@ func linearFunctions(raw *sqlite3.SQLiteConn, maxValue int) error {
 		{"trim", func(x, y any) any { return linearTrim(x, y, true, true) }},
 		{"ltrim", func(x, y any) any { return linearTrim(x, y, true, false) }},
 		{"rtrim", func(x, y any) any { return linearTrim(x, y, false, true) }},
+		{"unhex", linearUnhex},
 	} {
 		if err := raw.RegisterFunc(f.name, f.f, true); err != nil {
 			return err
@@ -136,12 +141,8 @@ func linearTrim(x, y any, left, right bool) any {
 	if !ok || !ok2 {
 		return nil
 	}
-	chars := map[rune]bool{}
-	for set != "" {
-		r, n := utf8.DecodeRuneInString(set)
-		chars[charOf(r, n, set[0])] = true
-		set = set[n:]
-	}
+	set, _, _ = strings.Cut(set, "\x00") // SQLite reads it to the first NUL
+	chars := charsOf(set)
 	for left && in != "" {
 		r, n := utf8.DecodeRuneInString(in)
 		if !chars[charOf(r, n, in[0])] {
@@ -157,6 +158,61 @@ func linearTrim(x, y any, left, right bool) any {
 		in = in[:len(in)-n]
 	}
 	return in
+}
+
+// linearUnhex is SQLite's unhex with a set of characters that may stand between the bytes. (Of a text without any it makes
+// NULL: the driver cannot return a blob without bytes.)
+func linearUnhex(x, y any) any {
+	in, ok := asText(x)
+	set, ok2 := asText(y)
+	if !ok || !ok2 {
+		return nil
+	}
+	pass := charsOf(set)
+	in, _, _ = strings.Cut(in, "\x00") // SQLite reads to the first NUL
+	out := make([]byte, 0, len(in)/2)
+	for in != "" {
+		if high, ok := hexDigit(in[0]); ok {
+			if len(in) < 2 {
+				return nil
+			}
+			low, ok := hexDigit(in[1])
+			if !ok {
+				return nil
+			}
+			out, in = append(out, high<<4|low), in[2:]
+			continue
+		}
+		r, n := utf8.DecodeRuneInString(in)
+		if !pass[charOf(r, n, in[0])] {
+			return nil
+		}
+		in = in[n:]
+	}
+	return out
+}
+
+func hexDigit(c byte) (byte, bool) {
+	switch {
+	case '0' <= c && c <= '9':
+		return c - '0', true
+	case 'a' <= c && c <= 'f':
+		return c - 'a' + 10, true
+	case 'A' <= c && c <= 'F':
+		return c - 'A' + 10, true
+	}
+	return 0, false
+}
+
+// charsOf is the set of the characters of a text.
+func charsOf(set string) map[rune]bool {
+	chars := map[rune]bool{}
+	for set != "" {
+		r, n := utf8.DecodeRuneInString(set)
+		chars[charOf(r, n, set[0])] = true
+		set = set[n:]
+	}
+	return chars
 }
 
 // charOf tells bytes that are not UTF-8 from each other: all of them decode to the same rune.

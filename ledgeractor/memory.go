@@ -10,15 +10,10 @@ import (
 	"github.com/leasehold/leasehold/messages"
 )
 
-// LimitMemory bounds the memory of SQLite in this whole process: of all ledgers, and of a lease store
-// in SQLite. A query may hold thousands of values of the largest size at a time, and no limit of a
-// single connection counts them together. What would need more fails as out of memory: a read as
-// CodeTooLarge, a write as CodeStorage, rolled back. The limit can be lowered, and not raised again;
-// bytes below 1 are CodeInvalidArgument. See https://www.sqlite.org/pragma.html#pragma_hard_heap_limit.
-func LimitMemory(ctx context.Context, bytes int64) (err error) {
-	if bytes < 1 {
-		return invalid("the bound of SQLite's memory must be above 0")
-	}
+// limitMemory bounds the memory of SQLite in this whole process, which nothing but queries may share: a lease store that was
+// refused memory would lose its leases. A query may hold thousands of values of the largest size at a time, and no
+// limit of a single connection counts them together. See https://www.sqlite.org/pragma.html#pragma_hard_heap_limit.
+func limitMemory(ctx context.Context, bytes int64) (err error) {
 	failed := func(err error) error {
 		return &messages.Error{Code: messages.CodeInternal, Message: "cannot bound SQLite's memory", Err: err}
 	}

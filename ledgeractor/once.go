@@ -7,8 +7,10 @@ import (
 	"database/sql/driver"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"unicode/utf8"
 
 	"github.com/mattn/go-sqlite3"
 
@@ -17,6 +19,7 @@ import (
 
 // call is what a request has that runs a command.
 type call struct {
+	name            string // of the command
 	key             string // the idempotency key; "": none
 	command, digest string // what tells the same call from another one with its key; "" without a key
 
@@ -29,10 +32,9 @@ type call struct {
 // work, in one transaction; every later call with that key returns the same bytes, and duplicate. A
 // call that failed stored nothing, and may be repeated with its key.
 //
-// The key belongs to one command with one input, byte for byte (but empty input and null are the
-// same). With any other it is CodeInvalidArgument, and nothing is done. The limits of a key are those
-// of an event's: CodeTooLarge beyond messages.MaxEventNameBytes, CodeInvalidArgument unless it is UTF-8
-// without NUL. Keys of commands and of events do not meet. An empty key makes it Call.
+// The key belongs to one command with one input, compared as JSON values (empty input and null are the
+// same). With any other it is CodeIdempotencyConflict, and nothing is done. messages.ValidateIdemKey says what
+// can be a key. Keys of commands and of events do not meet. An empty key makes it Call.
 //
 // Keys are kept as long as the ledger, outputs too: they should be small.
 func (h *Handle) CallOnce(ctx context.Context, name, idemKey string, in json.RawMessage) (output json.RawMessage, duplicate bool, err error) {
@@ -45,19 +47,19 @@ func (h *Handle) CallOnce(ctx context.Context, name, idemKey string, in json.Raw
 		return nil, false, tooLarge(fmt.Sprintf("the input of a command is over the limit of %d bytes", h.cfg.Limits.MaxInputBytes))
 	case len(in) == 0:
 		in = json.RawMessage("null")
-	case !json.Valid(in):
-		return nil, false, invalid("the input of a command is not JSON")
 	}
-	// One rule for all keys: that of an event.
-	if err := (messages.Event{Kind: "command", IdemKey: idemKey}).Validate(); err != nil {
+	if err := messages.ValidateJSON("input", in); err != nil {
+		return nil, false, err
+	}
+	if err := messages.ValidateIdemKey(idemKey); err != nil {
 		return nil, false, err
 	}
 	in = bytes.Clone(in) // the command may still run when the caller has gone
 	ctx, cancel := h.deadline(ctx)
 	defer cancel()
-	c := &call{key: idemKey}
+	c := &call{name: name, key: idemKey}
 	if idemKey != "" {
-		sum := sha256.Sum256(in)
+		sum := sha256.Sum256(messages.CanonicalJSON(in))
 		c.command, c.digest = name, hex.EncodeToString(sum[:])
 	}
 	r := &request{ask: newAsk(ctx), call: c}
@@ -72,6 +74,9 @@ func (h *Handle) CallOnce(ctx context.Context, name, idemKey string, in json.Raw
 		text, err := json.Marshal(value)
 		if err != nil {
 			return fmt.Errorf("encode the output of the command: %w", err)
+		}
+		if !utf8.Valid(text) {
+			return errors.New("the output of the command is not valid UTF-8")
 		}
 		if len(text) > h.cfg.Limits.MaxOutputBytes {
 			return tooLarge(fmt.Sprintf("the output of a command is over the limit of %d bytes", h.cfg.Limits.MaxOutputBytes))
@@ -96,6 +101,9 @@ func (g *guard) runMember(r *request, shared bool) (stored, last int64, err erro
 	}
 	tx, err := g.runCode(r.ctx, shared, r.code)
 	if err != nil {
+		if r.call != nil {
+			g.noteFailure(r.call.name, err)
+		}
 		return 0, 0, err
 	}
 	if keyed {
@@ -115,7 +123,7 @@ func (g *guard) recallOutput(c *call) error {
 	if err := g.prepareOwn(&g.recall, text); err != nil {
 		return err
 	}
-	rows, err := g.recall.QueryContext(context.Background(), named([]driver.Value{string(g.cfg.Key.Tenant), c.key}))
+	rows, err := storedRows(g.recall.QueryContext(context.Background(), named([]driver.Value{string(g.cfg.Key.Tenant), c.key})))
 	if err != nil {
 		return g.failed(err)
 	}
@@ -130,8 +138,7 @@ func (g *guard) recallOutput(c *call) error {
 	}
 	stored, _ := row[2].(string)
 	if row[0] != c.command || row[1] != c.digest {
-		return &messages.Error{Code: messages.CodeInvalidArgument, Key: g.fail.key,
-			Message: "the idempotency key was used for something else: another command, or another input"}
+		return conflict(g.fail.key, "something else: another command, or another input")
 	}
 	c.output, c.repeated = json.RawMessage(stored), true
 	return nil
@@ -141,9 +148,9 @@ func (g *guard) recallOutput(c *call) error {
 func (g *guard) rememberOutput(c *call) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.lost {
+	if g.lost != nil {
 		// Outside of the transaction the output would stand, although the work does not.
-		return &messages.Error{Code: messages.CodeStorage, Key: g.fail.key, Message: "the database has rolled the transaction back"}
+		return g.rolledBack()
 	}
 	g.own = true
 	defer func() { g.own = false }()
@@ -152,11 +159,12 @@ func (g *guard) rememberOutput(c *call) error {
 		return err
 	}
 	_, err := g.remember.ExecContext(context.Background(), named([]driver.Value{
-		string(g.cfg.Key.Tenant), g.cfg.Now().UTC().Format(timeLayout), c.key, c.command, c.digest, string(c.output)}))
+		string(g.cfg.Key.Tenant), g.cfg.Now().UTC().Format(messages.TimeLayout), c.key, c.command, c.digest, string(c.output)}))
 	if err != nil {
 		return g.failed(err)
 	}
 	g.wrote = true
+	g.bytes += int64(len(c.output))
 	return nil
 }
 

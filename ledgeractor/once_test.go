@@ -116,17 +116,22 @@ func TestW2_AKeyBelongsToOneCommandAndOneInput(t *testing.T) {
 		"another command":                {"twin", `{"a":1}`},
 		"a command that nobody knows":    {"gone", `{"a":1}`},
 		"another input":                  {"note", `{"a":2}`},
-		"the same value in other bytes":  {"note", `{"a": 1}`},
+		"a number of another value":      {"note", `{"a":1.5}`},
 		"no input":                       {"note", ""},
 		"another command and its input":  {"twin", "null"},
 		"another input, that of no call": {"note", "[]"},
 	} {
 		out, duplicate, err := l.CallOnce(t.Context(), call.command, key, json.RawMessage(call.in))
-		requireCode(t, err, messages.CodeInvalidArgument)
+		requireCode(t, err, messages.CodeIdempotencyConflict)
 		require.Contains(t, err.Error(), "used for something else", name)
 		require.NotContains(t, err.Error(), key)
 		require.Nil(t, out)
 		require.False(t, duplicate)
+	}
+	for _, same := range []string{`{"a":1}`, ` { "a" : 1.0 } `, `{"\u0061":10e-1}`} {
+		_, duplicate, err := l.CallOnce(t.Context(), "note", key, json.RawMessage(same))
+		require.NoError(t, err, same)
+		require.True(t, duplicate)
 	}
 	require.EqualValues(t, 1, runs.Load())
 	require.Equal(t, version, l.Version())
@@ -246,8 +251,8 @@ func TestW2_TheSameKeyTwiceInOneBatchRunsOnce(t *testing.T) {
 		require.Equal(t, result{first.out, true, nil}, <-results[i])
 	}
 	requireCode(t, (<-results[0]).err, messages.CodeCommandFailed)
-	requireCode(t, (<-results[3]).err, messages.CodeInvalidArgument)
-	requireCode(t, (<-results[4]).err, messages.CodeInvalidArgument)
+	requireCode(t, (<-results[3]).err, messages.CodeIdempotencyConflict)
+	requireCode(t, (<-results[4]).err, messages.CodeIdempotencyConflict)
 	require.Equal(t, version+1, l.Version(), "they did share a commit")
 	require.Equal(t, [2]int64{1, 1}, l.kept())
 	require.EqualValues(t, 2, runs.Load())

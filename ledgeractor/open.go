@@ -7,7 +7,23 @@ import (
 // openLedger opens the file, creates our schema, or checks and completes it, and migrates. changes counts the
 // transactions that it took. Nothing is acknowledged here, so the fence does not matter: if the lease
 // is lost the file is thrown away.
-func openLedger(ctx context.Context, cfg Config, corrupt func(error)) (g *guard, changes uint64, err error) {
+func openLedger(ctx context.Context, cfg Config, corrupt func(error)) (*guard, uint64, error) {
+	g, changes, err := openSchema(ctx, cfg, corrupt)
+	if err != nil {
+		return nil, 0, err
+	}
+	ran, err := g.migrate(ctx)
+	g.opening = false
+	if err != nil {
+		err = g.fail.typed(err)
+		_ = g.close() // err says why
+		return nil, 0, err
+	}
+	return g, changes + uint64(ran), nil
+}
+
+// openSchema is openLedger without the migrations. The guard lets everything pass until its opening ends.
+func openSchema(ctx context.Context, cfg Config, corrupt func(error)) (g *guard, changes uint64, err error) {
 	fail := newFailures(cfg.Key, cfg.Path)
 	raw, err := openWriter(ctx, cfg)
 	if err != nil {
@@ -16,11 +32,7 @@ func openLedger(ctx context.Context, cfg Config, corrupt func(error)) (g *guard,
 	defer func() {
 		if err != nil {
 			err = fail.typed(err)
-			if g != nil {
-				_ = g.close() // err says why
-			} else {
-				_ = closeQuietly(raw)
-			}
+			_ = closeQuietly(raw)
 			g = nil
 		}
 	}()
@@ -51,9 +63,7 @@ func openLedger(ctx context.Context, cfg Config, corrupt func(error)) (g *guard,
 		return nil, 0, err
 	}
 	g.opening = true
-	ran, err := g.migrate(ctx)
-	g.opening = false
-	return g, changes + uint64(ran), err
+	return g, changes, nil
 }
 
 // counts returns the number of events and the last seq.

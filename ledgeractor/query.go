@@ -5,44 +5,60 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"encoding/json"
+	"errors"
 	"io"
-	"math"
 	"time"
-	"unicode/utf8"
 
 	"github.com/mattn/go-sqlite3"
 
 	"github.com/leasehold/leasehold/messages"
 )
 
-// Result is what a query found. Text that is not valid UTF-8 is given as []byte, infinities as the strings
-// "Infinity" and "-Infinity"; SQLite stores NaN as NULL.
+// Result is what a query found.
 type Result = messages.Result
 
-// read runs f on a read-only connection, between two looks at the fence.
-func (h *Handle) read(ctx context.Context, f func(ctx context.Context, raw *sqlite3.SQLiteConn) error) error {
-	ctx, cancel := context.WithTimeout(ctx, h.cfg.Limits.QueryTimeout)
-	defer cancel()
-	if err := h.awaitOpen(ctx); err != nil {
-		return err
+// startRead checks what every read has to pass before it begins, and bounds its time. cancel must follow.
+func (h *Handle) startRead(ctx context.Context) (_ context.Context, cancel context.CancelFunc, err error) {
+	ctx, cancel = context.WithTimeout(ctx, h.cfg.Limits.QueryTimeout)
+	if err = h.awaitOpen(ctx); err == nil {
+		err = h.admit(ctx)
 	}
-	if err := h.admit(ctx); err != nil {
-		return err
-	}
+	return ctx, cancel, err
+}
+
+// readHere runs a read on a connection of this process. It returns the seq of the last event that the read shows. ctx is
+// what readers.join made.
+func (h *Handle) readHere(ctx context.Context, query string, args []driver.NamedValue, sink rowSink) (seq int64, err error) {
 	pool := h.shared.readers
-	r, err := pool.acquire(ctx)
+	r, err := pool.connection(ctx)
+	if err == nil {
+		seq, err = r.read(ctx, query, args, h.checkFence, sink)
+		pool.giveBack(r)
+	}
+	if err = readError(pool.fail, err); err != nil && ctx.Err() != nil && messages.CodeOf(err) != messages.CodeFenced {
+		err = causeOf(ctx) // why it was interrupted
+	}
+	return h.shown(seq, err)
+}
+
+// shown makes the answer of a read that shows the events up to seq: its error, or what the fence says now.
+func (h *Handle) shown(seq int64, err error) (int64, error) {
 	if err != nil {
-		return err
+		return 0, err
 	}
-	defer pool.release(r)
-	defer context.AfterFunc(pool.stop, cancel)()
-	if err := f(ctx, r.raw); err != nil {
-		if pool.stop.Err() != nil {
-			return closedError(h.cfg.Key)
-		}
-		return pool.fail.typed(err)
+	// Whoever is told this seq must not be told by the next request that it is not there: the actor may not have said so yet.
+	h.shared.committed(seq)
+	return seq, h.checkFence()
+}
+
+// readError makes the error of a read typed. It writes nothing but temporary files; when those find no room, that is no
+// failure of the ledger's disk.
+func readError(fail failures, err error) error {
+	var lite sqlite3.Error
+	if errors.As(err, &lite) && (lite.Code == sqlite3.ErrFull || lite.ExtendedCode == sqlite3.ErrIoErrWrite) {
+		return &messages.Error{Code: messages.CodeTooLarge, Key: fail.key, Message: "the read needs more room for temporary files than there is", Err: err}
 	}
-	return h.checkFence()
+	return fail.typed(err)
 }
 
 func (h *Handle) checkFence() error {
@@ -64,29 +80,41 @@ func (h *Handle) awaitOpen(ctx context.Context) error {
 	}
 }
 
-// each runs one statement and calls f with each row, after a look at the fence; the slice is reused.
-// f returns false to end it.
-func (h *Handle) each(ctx context.Context, raw *sqlite3.SQLiteConn, query string, args []driver.NamedValue,
-	columns func([]string), f func(row []driver.Value) (bool, error)) error {
-	prepared, err := raw.Prepare(query)
+// rowSink takes what a read finds. row returns false to end it; the slice is reused.
+type rowSink interface {
+	columns(names []string)
+	row(row []driver.Value) (more bool, err error)
+}
+
+// read runs one statement, in one read transaction, and gives its rows to sink, each after a check. It returns the seq of the
+// last event that this transaction shows.
+func (r *reader) read(ctx context.Context, query string, args []driver.NamedValue, check func() error, sink rowSink) (seq int64, err error) {
+	return r.inTransaction(func() error { return r.rows(ctx, query, args, check, sink) })
+}
+
+func (r *reader) rows(ctx context.Context, query string, args []driver.NamedValue, check func() error, sink rowSink) error {
+	prepared, err := r.raw.Prepare(query)
 	if err != nil {
 		return err
 	}
 	defer prepared.Close()
 	stmt := prepared.(*sqlite3.SQLiteStmt)
+	if !stmt.Readonly() { // what the authorizer is not asked about, such as VACUUM
+		return &messages.Error{Code: messages.CodeReadOnly, Message: "only plain reads are allowed"}
+	}
 	if n := stmt.NumInput(); n != len(args) {
 		return invalid("the number of arguments is not the number of parameters")
 	}
-	rows, err := stmt.QueryContext(ctx, args)
+	rows, err := storedRows(stmt.QueryContext(ctx, args))
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
 	names := rows.Columns()
-	columns(names)
+	sink.columns(names)
 	row := make([]driver.Value, len(names))
 	for {
-		if err := h.checkFence(); err != nil {
+		if err := check(); err != nil {
 			return err
 		}
 		switch err := rows.Next(row); {
@@ -95,10 +123,73 @@ func (h *Handle) each(ctx context.Context, raw *sqlite3.SQLiteConn, query string
 		case err != nil:
 			return err
 		}
-		if more, err := f(row); err != nil || !more {
+		if more, err := sink.row(row); err != nil || !more {
 			return err
 		}
 	}
+}
+
+// limiter bounds a result: in the process that reads it, and in the one that asked.
+type limiter struct {
+	maxRows  int
+	maxBytes int64
+
+	rows      int
+	bytes     int64
+	truncated bool
+}
+
+// takes reports whether the result has room for one more row. A first row without is an error.
+func (l *limiter) takes(row []driver.Value) (bool, error) {
+	for _, v := range row {
+		l.bytes += sizeOf(v)
+	}
+	if l.rows == l.maxRows || l.bytes > l.maxBytes {
+		if l.rows == 0 && l.bytes > l.maxBytes {
+			return false, tooLarge("the first row of the result is over the limit")
+		}
+		l.truncated = true
+		return false, nil
+	}
+	l.rows++
+	return true, nil
+}
+
+// sizeOf estimates the bytes of a value in a result.
+func sizeOf(v driver.Value) int64 {
+	switch v := v.(type) {
+	case string:
+		return int64(len(v)) + 8
+	case []byte:
+		return int64(len(v)) + 8
+	}
+	return 8
+}
+
+// resultSink makes a Result.
+type resultSink struct {
+	limiter
+	result *Result
+	check  func() error // before each row; nil: whoever reads does it
+}
+
+func (s *resultSink) columns(names []string) { s.result.Columns = names }
+
+func (s *resultSink) row(row []driver.Value) (bool, error) {
+	if s.check != nil {
+		if err := s.check(); err != nil {
+			return false, err
+		}
+	}
+	if more, err := s.takes(row); err != nil || !more {
+		return false, err
+	}
+	out := make([]any, len(row))
+	for i, v := range row {
+		out[i] = v
+	}
+	s.result.Rows = append(s.result.Rows, out)
+	return true, nil
 }
 
 // checkRead refuses what cannot be a single plain read, before SQLite sees it, and returns the
@@ -111,48 +202,57 @@ func checkRead(query string, limit int) (string, error) {
 	return query[:text.end], err
 }
 
-// query implements Handle.Query.
-func (h *Handle) query(ctx context.Context, query string, args []any) (*Result, error) {
-	query, err := checkRead(query, h.cfg.Limits.MaxSQLBytes)
+// query implements Handle.QueryAt.
+func (h *Handle) query(ctx context.Context, query string, args []any) (result *Result, seq int64, err error) {
+	query, err = checkRead(query, h.cfg.Limits.MaxSQLBytes)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	bound, err := bind(args)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	result := &Result{Rows: [][]any{}}
-	size := int64(0)
-	err = h.read(ctx, func(ctx context.Context, raw *sqlite3.SQLiteConn) error {
-		return h.each(ctx, raw, query, bound, func(names []string) { result.Columns = names }, func(row []driver.Value) (bool, error) {
-			if len(result.Rows) == h.cfg.Limits.MaxRows {
-				result.Truncated = true
-				return false, nil
-			}
-			out := make([]any, len(row))
-			for i, v := range row {
-				n := int64(0)
-				out[i], n = portable(v)
-				size += n
-			}
-			if size > h.cfg.Limits.MaxBytes {
-				if len(result.Rows) == 0 {
-					return false, tooLarge("the first row of the result is over the limit")
-				}
-				result.Truncated = true
-				return false, nil
-			}
-			result.Rows = append(result.Rows, out)
-			return true, nil
-		})
-	})
+	ctx, cancel, err := h.startRead(ctx)
+	defer cancel()
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return result, nil
+	queries, pool := h.cfg.Queries, h.shared.readers
+	ctx, turn, err := queries.acquire(ctx, pool.stop, h.cfg)
+	if err != nil {
+		return nil, 0, err
+	}
+	ctx, leave, err := pool.join(ctx)
+	if err != nil {
+		queries.release(turn)
+		return nil, 0, err
+	}
+	done := func() {
+		leave()
+		queries.release(turn)
+	}
+	limits := h.cfg.Limits
+	sink := &resultSink{limiter: limiter{maxRows: limits.MaxRows, maxBytes: limits.MaxBytes}, result: &Result{Rows: [][]any{}}}
+	if queries.processes != nil {
+		q := childQuery{path: h.cfg.Path, sql: query, args: bound, maxValue: limits.MaxValueBytes, cacheKiB: limits.CacheKiB,
+			maxRows: limits.MaxRows, maxBytes: limits.MaxBytes}
+		sink.check = h.checkFence
+		var end queryEnd
+		end, err = queries.processes.run(ctx, pool.stop, q, sink, done)
+		sink.truncated = sink.truncated || end.truncated
+		seq, err = h.shown(end.seq, pool.ofProcess(err))
+	} else {
+		seq, err = h.readHere(ctx, query, bound, sink)
+		done()
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	sink.result.Truncated = sink.truncated
+	return sink.result, seq, nil
 }
 
-// bind makes driver values of arguments; what came as JSON may hold json.Number.
+// bind makes driver values of arguments.
 func bind(args []any) ([]driver.NamedValue, error) {
 	out := make([]driver.NamedValue, len(args))
 	for i, arg := range args {
@@ -160,88 +260,79 @@ func bind(args []any) ([]driver.NamedValue, error) {
 		if n, ok := arg.(sql.NamedArg); ok {
 			out[i].Name, arg = n.Name, n.Value
 		}
-		if n, ok := arg.(json.Number); ok {
-			if whole, err := n.Int64(); err == nil {
-				arg = whole
-			} else if f, err := n.Float64(); err == nil {
-				arg = f
-			} else {
-				return nil, invalid("an argument is not a number")
-			}
+		var err error
+		if out[i].Value, err = messages.SQLValue(arg); err != nil {
+			return nil, err
 		}
-		v, err := driver.DefaultParameterConverter.ConvertValue(arg)
-		if err != nil {
-			return nil, &messages.Error{Code: messages.CodeInvalidArgument, Message: "an argument has a type that cannot be stored", Err: err}
-		}
-		out[i].Value = v
 	}
 	return out, nil
-}
-
-// portable makes a value survive JSON, and estimates its size in bytes.
-func portable(v driver.Value) (any, int64) {
-	switch v := v.(type) {
-	case string:
-		if !utf8.ValidString(v) {
-			return []byte(v), int64(len(v))
-		}
-		return v, int64(len(v)) + 8
-	case []byte:
-		return v, int64(len(v)) + 8
-	case float64:
-		switch {
-		case math.IsInf(v, 1):
-			return "Infinity", 8
-		case math.IsInf(v, -1):
-			return "-Infinity", 8
-		}
-	case time.Time:
-		if y := v.Year(); y < 0 || y > 9999 { // JSON has no such time
-			return v.UTC().Format(time.RFC3339Nano), 8
-		}
-	}
-	return v, 8
 }
 
 const eventsQuery = `SELECT seq, ts, kind, coalesce(actor, ''), coalesce(subject_id, ''), coalesce(run_id, ''), coalesce(idem_key, ''), payload
 FROM main.events WHERE seq > ? ORDER BY seq LIMIT ?`
 
-// events implements Handle.Events.
-func (h *Handle) events(ctx context.Context, after int64, limit int) (list []messages.StoredEvent, more bool, err error) {
+// events implements Handle.EventsAt.
+func (h *Handle) events(ctx context.Context, after int64, limit int) (list []messages.StoredEvent, more bool, seq int64, err error) {
 	if after < 0 || limit < 0 {
-		return nil, false, invalid("after and limit must not be negative")
+		return nil, false, 0, invalid("after and limit must not be negative")
 	}
 	if limit == 0 || limit > h.cfg.Limits.MaxRows {
 		limit = h.cfg.Limits.MaxRows
 	}
-	size := int64(0)
-	args := named([]driver.Value{after, int64(limit) + 1})
-	err = h.read(ctx, func(ctx context.Context, raw *sqlite3.SQLiteConn) error {
-		return h.each(ctx, raw, eventsQuery, args, func([]string) {}, func(row []driver.Value) (bool, error) {
-			e, err := storedEvent(row)
-			if err != nil {
-				return false, h.shared.readers.fail.broken("an event cannot be read")
-			}
-			size += int64(len(e.Payload)) + 64
-			if len(list) == limit || size > h.cfg.Limits.MaxBytes && len(list) > 0 {
-				more = true
-				return false, nil
-			}
-			list = append(list, e)
-			return true, nil
-		})
-	})
+	ctx, cancel, err := h.startRead(ctx)
+	defer cancel()
 	if err != nil {
-		return nil, false, err
+		return nil, false, 0, err
 	}
-	return list, more, nil
+	pool := h.shared.readers
+	if err := pool.wait(ctx); err != nil {
+		return nil, false, 0, err
+	}
+	defer pool.signal()
+	ctx, leave, err := pool.join(ctx)
+	if err != nil {
+		return nil, false, 0, err
+	}
+	defer leave()
+	sink := &eventSink{limit: limit, maxBytes: h.cfg.Limits.MaxBytes, unreadable: func() error { return pool.fail.broken("an event cannot be read") }}
+	if seq, err = h.readHere(ctx, eventsQuery, named([]driver.Value{after, int64(limit) + 1}), sink); err != nil {
+		return nil, false, 0, err
+	}
+	return sink.list, sink.more, seq, nil
+}
+
+// eventSink makes a page of events.
+type eventSink struct {
+	limit      int
+	maxBytes   int64
+	unreadable func() error
+
+	list []messages.StoredEvent
+	size int64
+	more bool
+}
+
+func (s *eventSink) columns([]string) {}
+
+func (s *eventSink) row(row []driver.Value) (bool, error) {
+	e, err := storedEvent(row)
+	if err != nil {
+		return false, s.unreadable()
+	}
+	s.size += int64(len(e.Payload)) + 64
+	if len(s.list) == s.limit || s.size > s.maxBytes && len(s.list) > 0 {
+		s.more = true
+		return false, nil
+	}
+	s.list = append(s.list, e)
+	return true, nil
 }
 
 func storedEvent(row []driver.Value) (messages.StoredEvent, error) {
 	text := func(i int) string { s, _ := row[i].(string); return s }
-	at, err := time.Parse(timeLayout, text(1))
+	at, err := time.Parse(messages.TimeLayout, text(1))
 	seq, _ := row[0].(int64)
 	return messages.StoredEvent{Seq: seq, Event: messages.Event{
-		Time: at, Kind: text(2), Actor: text(3), SubjectID: text(4), RunID: text(5), IdemKey: text(6), Payload: json.RawMessage(text(7)),
+		Time: &at, Kind: text(2), Actor: text(3), SubjectID: text(4), RunID: text(5), IdemKey: text(6), Payload: json.RawMessage(text(7)),
 	}}, err
 }

@@ -134,22 +134,18 @@ func TestQueryIsBounded(t *testing.T) {
 	require.Len(t, list, 1)
 }
 
-func TestResultsSurviveJSON(t *testing.T) {
-	l := start(t, func(c *ledgeractor.Config) {
-		c.Migrations = []ledgeractor.Migration{{Version: 1, Name: "typed", SQL: `CREATE TABLE typed (at DATETIME, ok BOOLEAN);
-INSERT INTO typed VALUES ('2026-01-02 03:04:05', 1), (99999999999999999, 0)`}}
-	})
-	r, err := l.Query(t.Context(), `SELECT 9007199254740993, 1.5, 'text', x'00ff', NULL, 9e999, -9e999, CAST(x'ff61' AS TEXT), 9e999 - 9e999, at, ok FROM typed`)
+func TestQ4_ResultsSurviveJSON(t *testing.T) {
+	l := start(t)
+	r, err := l.Query(t.Context(), `SELECT 9007199254740993, 1.5, 100.0, 'text', x'00ff', NULL, 9e999, -9e999, CAST(x'ff61' AS TEXT), 9e999 - 9e999`)
 	require.NoError(t, err)
-	require.Equal(t, []any{int64(9007199254740993), 1.5, "text", []byte{0, 255}, nil, "Infinity", "-Infinity", []byte{0xff, 'a'}, nil,
-		time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), true}, r.Rows[0])
+	require.Equal(t, []any{int64(9007199254740993), 1.5, 100.0, "text", []byte{0, 255}, nil, math.Inf(1), math.Inf(-1), "\xffa", nil}, r.Rows[0])
 	text, err := json.Marshal(r)
 	require.NoError(t, err)
-	require.Contains(t, string(text), `[9007199254740993,1.5,"text","AP8=",null,"Infinity","-Infinity","/2E=",null,"2026-01-02T03:04:05Z",true]`)
+	require.Contains(t, string(text), `[9007199254740993,1.5,100.0,"text",{"base64":"AP8="},null,{"real":"Infinity"},{"real":"-Infinity"},{"text_base64":"/2E="},null]`)
 
 	r, err = l.Query(t.Context(), "SELECT ?, ?, ?, ?, ?, ?", json.Number("9007199254740993"), json.Number("1.5"), math.Inf(1), math.NaN(), "a\x00b", []byte{})
 	require.NoError(t, err)
-	require.Equal(t, []any{int64(9007199254740993), 1.5, "Infinity", nil, "a\x00b", []byte{}}, r.Rows[0])
+	require.Equal(t, []any{int64(9007199254740993), 1.5, math.Inf(1), nil, "a\x00b", []byte{}}, r.Rows[0])
 	r, err = l.Query(t.Context(), "SELECT :b, :a", sql.Named("a", 1), sql.Named("b", 2))
 	require.NoError(t, err)
 	require.Equal(t, []any{int64(2), int64(1)}, r.Rows[0])
@@ -184,7 +180,7 @@ func TestAppendRefusesBadEvents(t *testing.T) {
 		"deep":       {[]messages.Event{{Kind: "x", Payload: payload("%s", deep)}}, messages.CodeInvalidArgument},
 		"huge":       {[]messages.Event{{Kind: "x", Payload: payload(`"%s"`, strings.Repeat("x", 1<<20))}}, messages.CodeTooLarge},
 		"huge sum":   {[]messages.Event{{Kind: "x", Payload: big}, {Kind: "x", Payload: big}, {Kind: "x", Payload: big}, {Kind: "x", Payload: big}}, messages.CodeTooLarge},
-		"year 10000": {[]messages.Event{{Kind: "x", Time: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}}, messages.CodeInvalidArgument},
+		"year 10000": {[]messages.Event{{Kind: "x", Time: new(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC))}}, messages.CodeInvalidArgument},
 	} {
 		_, err := l.Append(t.Context(), c.events)
 		require.Error(t, err, name)

@@ -63,15 +63,27 @@ type drainAsk struct {
 	on bool
 }
 
-// cutAsk lets a connection's read transaction begin between two batches.
+// cutAsk lets a connection's read transaction begin between two batches; where the ledger's files are lost, it makes the copy
+// itself.
 type cutAsk struct {
 	ask
-	pin     func() error
-	version uint64
+	last     bool // for a CutLast
+	pin      func() error
+	image    Image // its Version, and all of it if it was salvaged
+	salvaged bool
 }
 
 // corrupted tells the actor that somebody met a corrupt page.
 type corrupted struct{ err error }
+
+// readersGone tells the actor that the last read has ended while reads are paused.
+type readersGone struct{}
+
+// evictReaders ends the reads that a checkpoint waits for, if it is still the same one that does; again, the checkpoint.
+type evictReaders struct {
+	pause uint64
+	again bool
+}
 
 // watchReaders starts, and sweepReaders is, the look at the idle read connections.
 type (
@@ -119,6 +131,9 @@ func (h *Handle) gaveUp(ctx context.Context) error {
 // write sends a request that counts against MaxQueued and waits for its answer.
 func (h *Handle) write(ctx context.Context, r *request) error {
 	if err := h.admit(ctx); err != nil {
+		return err
+	}
+	if err := h.UnsavedLimit(); err != nil {
 		return err
 	}
 	if h.shared.queued.Add(1) > int64(h.cfg.Limits.MaxQueued) {

@@ -59,6 +59,7 @@ BEGIN SELECT RAISE(ABORT, 'events is append-only'); END`},
   version INTEGER PRIMARY KEY,
   name TEXT NOT NULL,
   digest TEXT NOT NULL,
+  compatible_since INTEGER NOT NULL,
   applied_at TEXT NOT NULL
 ) STRICT`},
 		// Commands that ran under an idempotency key, with what they answered. input_sha256 is lower-case hex.
@@ -103,7 +104,7 @@ func createSchema(ctx context.Context, raw *sqlite3.SQLiteConn, key messages.Key
 }
 
 // checkSchema returns the version of our schema, and what is wrong with our objects, "" if nothing is.
-// A version that is not known yet is CodeInvalidArgument: nothing can be said about such a ledger, and
+// A version that is not known yet is CodeIncapable: nothing can be said about such a ledger, and
 // nobody must throw it away as corrupt.
 func checkSchema(ctx context.Context, raw *sqlite3.SQLiteConn, key messages.Key) (version int64, defect string, err error) {
 	id, err := queryInt(ctx, raw, "PRAGMA application_id")
@@ -120,7 +121,7 @@ func checkSchema(ctx context.Context, raw *sqlite3.SQLiteConn, key messages.Key)
 	case version < 0:
 		return version, "the version of the schema is negative", nil
 	case version > schemaVersion:
-		return version, "", &messages.Error{Code: messages.CodeInvalidArgument, Key: key.String(),
+		return version, "", &messages.Error{Code: messages.CodeIncapable, Key: key.String(),
 			Message: fmt.Sprintf("the ledger has schema version %d; a newer version of Leasehold is needed to open it", version)}
 	}
 	want, early := make(map[string]string), make(map[string]bool)
@@ -179,7 +180,7 @@ func queryInt(ctx context.Context, raw *sqlite3.SQLiteConn, query string) (n int
 
 // eachRow calls f with each row; the slice is reused.
 func eachRow(ctx context.Context, raw *sqlite3.SQLiteConn, query string, args []driver.NamedValue, f func([]driver.Value) error) (err error) {
-	rows, err := raw.QueryContext(ctx, query, args)
+	rows, err := storedRows(raw.QueryContext(ctx, query, args))
 	if err != nil {
 		return err
 	}

@@ -196,7 +196,7 @@ func TestTxWorksLikeDatabaseSQL(t *testing.T) {
 		var none string
 		require.ErrorIs(t, tx.QueryRowContext(ctx, "SELECT body FROM notes WHERE id = 99").Scan(&none), sql.ErrNoRows)
 		_, err = tx.ExecContext(ctx, "INSERT INTO notes (body) VALUES (?)", struct{}{})
-		requireCode(t, err, messages.CodeSQL)
+		requireCode(t, err, messages.CodeInvalidArgument)
 		_, err = tx.ExecContext(ctx, "INSERT INTO notes (body) VALUES (?)")
 		requireCode(t, err, messages.CodeSQL)
 		_, err = tx.ExecContext(ctx, "not SQL")

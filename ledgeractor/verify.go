@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/mattn/go-sqlite3"
 
@@ -16,6 +17,7 @@ import (
 type Summary struct {
 	Events  int64 // rows in events
 	LastSeq int64 // of the last event; 0: none
+	Applied []Applied
 }
 
 // sqliteMagic begins every SQLite database file.
@@ -23,9 +25,8 @@ const sqliteMagic = "SQLite format 3\x00"
 
 // Verify checks a ledger file that no process has open: SQLite's integrity, our schema with its
 // triggers, and the tenant of every row. Any defect is CodeCorrupt, naming the file; a file that
-// cannot be read is CodeStorage; one with a write-ahead log beside it, or one that only a newer
-// version of Leasehold understands, is CodeInvalidArgument. It changes nothing and leaves no files
-// behind.
+// cannot be read is CodeStorage; one with a write-ahead log beside it is CodeInvalidArgument, one that only a newer
+// version of Leasehold understands CodeIncapable. It changes nothing and leaves no files behind.
 func Verify(ctx context.Context, path string, key messages.Key) (Summary, error) {
 	if err := key.Validate(); err != nil {
 		return Summary{}, err
@@ -46,7 +47,7 @@ func Verify(ctx context.Context, path string, key messages.Key) (Summary, error)
 		switch messages.CodeOf(err) {
 		case messages.CodeStorage, messages.CodeDeadlineExceeded, messages.CodeCanceled:
 			return Summary{}, err
-		case messages.CodeCorrupt, messages.CodeInvalidArgument:
+		case messages.CodeCorrupt, messages.CodeInvalidArgument, messages.CodeIncapable:
 			return Summary{}, err
 		}
 		// A damaged file can make any statement fail in any way.
@@ -77,6 +78,11 @@ func checkMagic(path string, fail failures) error {
 }
 
 func verify(ctx context.Context, path string, key messages.Key) (s Summary, defect string, err error) {
+	if !tempDirChosen.Load() { // a tool, not a node
+		if err := UseTempDir(filepath.Dir(path)); err != nil {
+			return s, "", err
+		}
+	}
 	// immutable: SQLite neither locks the file nor makes -wal and -shm files beside it.
 	raw, err := openSQLite(path, map[string]string{"mode": "ro", "immutable": "1", "_query_only": "1"})
 	if err != nil {
@@ -87,6 +93,11 @@ func verify(ctx context.Context, path string, key messages.Key) (s Summary, defe
 		return s, "", err
 	}
 	raw.SetLimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+	return verifyConn(ctx, raw, key)
+}
+
+// verifyConn checks a whole ledger.
+func verifyConn(ctx context.Context, raw *sqlite3.SQLiteConn, key messages.Key) (s Summary, defect string, err error) {
 	// The schema first: the integrity check evaluates what the schema says. (Not its CHECK constraints,
 	// on a read-only connection; so the tenants are looked at below.)
 	version, defect, err := checkSchema(ctx, raw, key)
@@ -121,5 +132,6 @@ func verify(ctx context.Context, path string, key messages.Key) (s Summary, defe
 	if foreign != 0 {
 		return s, "a row is another tenant's", nil
 	}
-	return s, "", nil
+	s.Applied, err = readApplied(ctx, raw)
+	return s, "", err
 }

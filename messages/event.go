@@ -28,8 +28,8 @@ type Event struct {
 	IdemKey string `json:"idem_key,omitempty"`
 	// Payload is a JSON document; empty stands for {}.
 	Payload json.RawMessage `json:"payload,omitempty"`
-	// Time is when it happened; zero: the time of the append.
-	Time time.Time `json:"time,omitzero"`
+	// Time is when it happened, in the years 0 to 9999; nil: when it is appended. A stored event has it always.
+	Time *time.Time `json:"time,omitempty"`
 }
 
 // StoredEvent is an event with its place in the ledger.
@@ -53,18 +53,30 @@ func (e Event) Validate() error {
 	for _, f := range []struct{ name, value string }{
 		{"kind", e.Kind}, {"actor", e.Actor}, {"subject_id", e.SubjectID}, {"run_id", e.RunID}, {"idem_key", e.IdemKey},
 	} {
-		switch {
-		case len(f.value) > MaxEventNameBytes:
-			return &Error{Code: CodeTooLarge, Message: fmt.Sprintf("%s has %d bytes, at most %d are allowed", f.name, len(f.value), MaxEventNameBytes)}
-		case !utf8.ValidString(f.value) || strings.IndexByte(f.value, 0) >= 0:
-			return &Error{Code: CodeInvalidArgument, Message: f.name + " is not valid UTF-8 without NUL"}
+		if err := validateName(f.name, f.value); err != nil {
+			return err
 		}
 	}
 	return ValidatePayload(e.Payload)
 }
 
+// ValidateIdemKey returns CodeInvalidArgument or CodeTooLarge unless key can be an idempotency key, of an event or of a command. An empty
+// one is none, and fine.
+func ValidateIdemKey(key string) error { return validateName("idem_key", key) }
+
+// validateName checks a text that JSON must not change on its way: encoding/json makes one character of all broken UTF-8.
+func validateName(name, value string) error {
+	switch {
+	case len(value) > MaxEventNameBytes:
+		return &Error{Code: CodeTooLarge, Message: fmt.Sprintf("%s has %d bytes, at most %d are allowed", name, len(value), MaxEventNameBytes)}
+	case !utf8.ValidString(value) || strings.IndexByte(value, 0) >= 0:
+		return &Error{Code: CodeInvalidArgument, Message: name + " is not valid UTF-8 without NUL"}
+	}
+	return nil
+}
+
 // ValidatePayload returns an error with CodeInvalidArgument or CodeTooLarge unless p is empty or a
-// JSON document of at most MaxPayloadBytes and MaxPayloadDepth.
+// JSON document of at most MaxPayloadBytes that ValidateJSON takes.
 func ValidatePayload(p json.RawMessage) error {
 	if len(p) == 0 {
 		return nil
@@ -72,23 +84,17 @@ func ValidatePayload(p json.RawMessage) error {
 	if len(p) > MaxPayloadBytes {
 		return &Error{Code: CodeTooLarge, Message: fmt.Sprintf("payload has %d bytes, at most %d are allowed", len(p), MaxPayloadBytes)}
 	}
-	if !utf8.Valid(p) || !json.Valid(p) {
-		return &Error{Code: CodeInvalidArgument, Message: "payload is not a JSON document in UTF-8"}
+	return ValidateJSON("payload", p)
+}
+
+// ValidateJSON returns CodeInvalidArgument unless p is one JSON document of at most MaxPayloadDepth that CheckText takes. The error
+// calls it by name.
+func ValidateJSON(name string, p json.RawMessage) error {
+	if !json.Valid(p) {
+		return &Error{Code: CodeInvalidArgument, Message: name + " is not a JSON document"}
 	}
-	depth, inString := 0, false
-	for i := 0; i < len(p); i++ {
-		switch c := p[i]; {
-		case inString && c == '\\':
-			i++
-		case c == '"':
-			inString = !inString
-		case !inString && (c == '{' || c == '['):
-			if depth++; depth > MaxPayloadDepth {
-				return &Error{Code: CodeInvalidArgument, Message: fmt.Sprintf("payload is nested deeper than %d", MaxPayloadDepth)}
-			}
-		case !inString && (c == '}' || c == ']'):
-			depth--
-		}
+	if fault := textFault(p, MaxPayloadDepth); fault != "" {
+		return &Error{Code: CodeInvalidArgument, Message: name + " " + fault}
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ func TestEvents(t *testing.T) {
 	name := strings.Repeat("x", messages.MaxEventNameBytes)
 	for _, ok := range []messages.Event{
 		{Kind: "a"},
-		{Kind: name, Actor: name, SubjectID: name, RunID: name, IdemKey: name, Payload: []byte(`{"a":[1,"x\"[{",null]}`), Time: time.Unix(1, 0)},
+		{Kind: name, Actor: name, SubjectID: name, RunID: name, IdemKey: name, Payload: []byte(`{"a":[1,"x\"[{",null]}`), Time: new(time.Unix(1, 0))},
 		{Kind: "a", Payload: []byte(strings.Repeat("[", messages.MaxPayloadDepth) + strings.Repeat("]", messages.MaxPayloadDepth))},
 		{Kind: "a", Payload: []byte(`"` + strings.Repeat("x", messages.MaxPayloadBytes-2) + `"`)},
 		{Kind: "a", Payload: []byte(`"` + strings.Repeat(`[`, 200) + `\\"`)},
@@ -39,6 +39,20 @@ func TestEvents(t *testing.T) {
 		"large":            {messages.Event{Kind: "a", Payload: []byte(`"` + strings.Repeat("x", messages.MaxPayloadBytes) + `"`)}, messages.CodeTooLarge},
 	} {
 		require.Equal(t, bad.code, messages.CodeOf(bad.event.Validate()), why)
+	}
+}
+
+// An event of the year 1 has its time too, on the wire and after it.
+func TestQ4_AStoredEventHasItsTime(t *testing.T) {
+	for _, at := range []time.Time{{}, time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)} {
+		in := messages.StoredEvent{Seq: 1, Event: messages.Event{Kind: "a", IdemKey: "k", Payload: json.RawMessage(`{"s":"<ü>"}`), Time: &at}}
+		data, err := messages.EncodeWire(messages.Reply{Events: []messages.StoredEvent{in}})
+		require.NoError(t, err)
+		require.Contains(t, string(data), `"time":"`+at.Format(time.RFC3339Nano)+`"`)
+		require.Contains(t, string(data), `"payload":{"s":"<ü>"}`)
+		var out messages.Reply
+		require.NoError(t, json.Unmarshal(data, &out))
+		require.Equal(t, in, out.Events[0])
 	}
 }
 

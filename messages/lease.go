@@ -49,7 +49,16 @@ type Lease struct {
 	End time.Time `json:"end"`
 	// Floor is the highest forgotten epoch: nothing of an epoch at or below it may be restored.
 	Floor uint64 `json:"floor"`
+	// Lineage is the epoch in which the tenant's lineage was marked (LeaseStore.MarkLineage); 0: never. It counts as long
+	// as it is above Floor: see HasLineage.
+	Lineage uint64 `json:"lineage"`
 }
+
+// Exists reports whether there is a tenant by its record: it was granted since it was last forgotten.
+func (l Lease) Exists() bool { return l.Epoch > l.Floor }
+
+// HasLineage reports whether the record says that the durable store holds copies of the tenant. A forget ends that.
+func (l Lease) HasLineage() bool { return l.Lineage > l.Floor }
 
 // Operations of the audit trail of a lease store.
 const (
@@ -57,6 +66,8 @@ const (
 	OpRenew   = "renew"
 	OpRelease = "release"
 	OpForget  = "forget"
+	OpLineage = "lineage"
+	OpReseed  = "reseed"
 )
 
 // LeaseEntry is one granted operation in the audit trail of a lease store.
@@ -69,6 +80,8 @@ type LeaseEntry struct {
 	TTL   time.Duration `json:"ttl_ns"`
 	End   time.Time     `json:"end"`
 	Floor uint64        `json:"floor"`
+	// Lineage is that of the record, as the operation left it.
+	Lineage uint64 `json:"lineage"`
 	// At is when the operation was granted, by the store's clock.
 	At time.Time `json:"at"`
 }

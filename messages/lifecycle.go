@@ -20,13 +20,15 @@ const (
 	LifecycleUndrained LifecycleKind = "undrained"     // a handoff failed; the tenant serves again
 	LifecycleReleased  LifecycleKind = "released"      // the lease was given back; Flushed says whether all writes are durable
 	LifecycleLost      LifecycleKind = "lost"          // the lease is gone for good
+	LifecycleSetAside  LifecycleKind = "set_aside"     // local files with writes that no snapshot holds are kept, and not served
 	LifecycleForgotten LifecycleKind = "forgotten"     // every copy was deleted
 	LifecycleSwept     LifecycleKind = "swept"         // leftovers at or below the floor were deleted; Count says how many
 	LifecycleRetained  LifecycleKind = "retained"      // old copies were deleted; Count says how many
 	LifecycleClosed    LifecycleKind = "closed"        // the actor is gone
 	LifecycleFailed    LifecycleKind = "open_failed"
-	LifecycleCorrupt   LifecycleKind = "corrupt" // the local ledger was abandoned; the next open restores the durable copy
-	LifecyclePanic     LifecycleKind = "panic"   // our own code panicked; the log has the stack
+	LifecycleFilesLost LifecycleKind = "files_lost" // the local ledger was deleted or replaced; what its open connection has is saved
+	LifecycleCorrupt   LifecycleKind = "corrupt"    // the local ledger was abandoned; the next open restores the durable copy
+	LifecyclePanic     LifecycleKind = "panic"      // our own code panicked; the log has the stack
 )
 
 // Lifecycle is one event in the life of an open tenant. It carries keys, epochs and codes; never an

@@ -41,7 +41,12 @@ const (
 	KindBase     = "base"
 	KindManifest = "manifest"
 	KindSeal     = "seal"
+	KindFloor    = "floor"
 )
+
+// MaxSmallObjectBytes bounds the small JSON objects of a durable store: pins, manifests, seals, floors, and the identity of a
+// deployment. None that this version writes comes near it.
+const MaxSmallObjectBytes = 64 << 10
 
 // Base is the pin of an epoch: what exactly it was restored from.
 type Base struct {
@@ -73,7 +78,9 @@ type Manifest struct {
 	Events  int64 `json:"events"`
 	LastSeq int64 `json:"last_seq"`
 	// Base repeats the pin of the epoch.
-	Base  Position  `json:"base"`
+	Base Position `json:"base"`
+	// Began says what the epochs up to this one began with, as far as a caller can need it; see Begin. In the order of the epochs.
+	Began []Began   `json:"began,omitempty"`
 	Time  time.Time `json:"time"` // when the image was cut, by the holder's clock; for people and for retention by age
 	Owner string    `json:"owner"`
 	Nonce string    `json:"nonce"`
@@ -86,6 +93,15 @@ type Seal struct {
 	Key     string `json:"key"`
 	Epoch   uint64 `json:"epoch"` // the epoch whose slot is sealed
 	By      uint64 `json:"by"`    // the epoch of the holder that sealed it
+}
+
+// Floor says that everything up to an epoch was forgotten. The lease record says so first; this copy of it is for a lease store
+// that loses its records. Its bytes follow from its name: whoever writes it writes the same.
+type Floor struct {
+	Kind    string `json:"kind"` // KindFloor
+	Version int    `json:"version"`
+	Key     string `json:"key"`
+	Floor   uint64 `json:"floor"`
 }
 
 // KindOf returns the kind of a small JSON object, or an error with CodeCorrupt.
@@ -102,12 +118,13 @@ func KindOf(data []byte) (string, error) {
 // ObjectKind tells the objects of an epoch apart by name.
 type ObjectKind string
 
-// The objects of an epoch.
+// The objects of an epoch, and the floor, which is an object of the tenant.
 const (
 	ObjectBase      ObjectKind = "base"      // base.json
 	ObjectImage     ObjectKind = "image"     // snap-%06d.db
 	ObjectManifest  ObjectKind = "manifest"  // snap-%06d.json
 	ObjectIncrement ObjectKind = "increment" // inc-%06d.ltx
+	ObjectFloor     ObjectKind = "floor"     // floor-%08d.json, beside the epochs' folders; Epoch is the floor
 )
 
 // Object is a parsed name of a durable object of a tenant. Numbers are compared as numbers, never
@@ -116,7 +133,7 @@ type Object struct {
 	Key    Key
 	Epoch  uint64
 	Kind   ObjectKind
-	Number uint64 // 0 for the base, else from 1
+	Number uint64 // 0 for the base and the floor, else from 1
 }
 
 // Prefix returns "<org>/<tenant>/", the prefix of all of a tenant's objects.
@@ -143,6 +160,9 @@ func (k Key) IncrementName(epoch, n uint64) string {
 	return fmt.Sprintf("%sinc-%06d.ltx", k.EpochPrefix(epoch), n)
 }
 
+// FloorName returns the name of the object that says that everything up to epoch floor was forgotten.
+func (k Key) FloorName(floor uint64) string { return fmt.Sprintf("%s/floor-%08d.json", k, floor) }
+
 // Name returns the name of the object: ParseObject(o.Name()) == o.
 func (o Object) Name() string {
 	switch o.Kind {
@@ -152,6 +172,8 @@ func (o Object) Name() string {
 		return o.Key.ManifestName(o.Epoch, o.Number)
 	case ObjectIncrement:
 		return o.Key.IncrementName(o.Epoch, o.Number)
+	case ObjectFloor:
+		return o.Key.FloorName(o.Epoch)
 	}
 	return o.Key.BaseName(o.Epoch)
 }
@@ -163,19 +185,22 @@ func ParseObject(name string) (Object, error) {
 		return Object{}, &Error{Code: CodeOutOfRange, Object: name, Message: "not the name of a lineage object"}
 	}
 	parts := strings.Split(name, "/")
-	if len(parts) != 4 {
+	if len(parts) != 3 && len(parts) != 4 {
 		return bad()
 	}
 	key, err := NewKey(OrgID(parts[0]), TenantID(parts[1]))
 	if err != nil {
 		return bad()
 	}
-	epoch, err := strconv.ParseUint(strings.TrimPrefix(parts[2], "e"), 10, 64)
-	if err != nil || epoch == 0 {
+	o := Object{Key: key, Kind: ObjectFloor}
+	digits := strings.TrimSuffix(strings.TrimPrefix(parts[2], "floor-"), ".json")
+	if len(parts) == 4 {
+		o.Kind, digits = ObjectBase, strings.TrimPrefix(parts[2], "e")
+	}
+	if o.Epoch, err = strconv.ParseUint(digits, 10, 64); err != nil || o.Epoch == 0 {
 		return bad()
 	}
-	o := Object{Key: key, Epoch: epoch, Kind: ObjectBase}
-	if rest := parts[3]; rest != "base.json" {
+	if rest := parts[len(parts)-1]; o.Kind == ObjectBase && rest != "base.json" {
 		stem, ext, _ := strings.Cut(rest, ".")
 		kind, digits, _ := strings.Cut(stem, "-")
 		switch kind + "." + ext {

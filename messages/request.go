@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"time"
+	"unicode/utf8"
 )
 
 // WireVersion is the version of Request and Reply. A node refuses a request of another one.
@@ -16,7 +17,8 @@ const maxAvoid = 64
 type Action string
 
 // The actions. Handoffs and abandons of a tenant that is not open are refused with CodeNotOwner: it would
-// be opened only to be closed. Every other action opens it.
+// be opened only to be closed. Every other action opens it. Of a tenant that there is not, all but appends and calls are
+// refused with CodeUnknownTenant.
 const (
 	ActionAppend   Action = "append"
 	ActionCall     Action = "call"
@@ -67,7 +69,7 @@ type Request struct {
 	IdemKey string            `json:"idem_key,omitempty"` // ActionCall: the command runs once for this key
 	Input   json.RawMessage   `json:"input,omitempty"`    // ActionCall
 	SQL     string            `json:"sql,omitempty"`      // ActionQuery
-	Args    []json.RawMessage `json:"args,omitempty"`     // ActionQuery; see EncodeArgument
+	Args    []json.RawMessage `json:"args,omitempty"`     // ActionQuery; see EncodeValue
 	After   int64             `json:"after,omitempty"`    // ActionEvents: only later ones
 	Limit   int               `json:"limit,omitempty"`    // ActionEvents: at most so many; 0: the node's limit
 }
@@ -101,6 +103,10 @@ func (r *Request) Opens() bool {
 	return true
 }
 
+// Creates reports whether the request creates a tenant that there is not: reading, and what ends a tenant, creates
+// nothing.
+func (r *Request) Creates() bool { return r.Action == ActionAppend || r.Action == ActionCall }
+
 // Timeout is TimeoutMS as a duration; what does not fit into one is the longest that there is.
 func (r *Request) Timeout() time.Duration {
 	return time.Duration(min(r.TimeoutMS, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
@@ -124,6 +130,9 @@ func (r *Request) Validate() error {
 	if len(r.ID) > MaxRequestIDBytes {
 		return invalid("the id of the request is too long")
 	}
+	if !utf8.ValidString(r.ID) {
+		return invalid("the id of the request is not valid UTF-8")
+	}
 	if err := r.fits(); err != nil {
 		return err
 	}
@@ -144,9 +153,21 @@ func (r *Request) Validate() error {
 		if r.Command == "" {
 			return invalid("the request names no command")
 		}
+		if err := validateName("the name of the command", r.Command); err != nil {
+			return err
+		}
+		if err := ValidateIdemKey(r.IdemKey); err != nil {
+			return err
+		}
+		if len(r.Input) > 0 {
+			return ValidateJSON("input", r.Input)
+		}
 	case ActionQuery:
 		if r.SQL == "" {
 			return invalid("sql is empty")
+		}
+		if !utf8.ValidString(r.SQL) {
+			return invalid("sql is not valid UTF-8")
 		}
 	case ActionEvents:
 		if r.After < 0 || r.Limit < 0 {
@@ -181,12 +202,3 @@ func (r *Reply) Seen() Seen { return Seen{Epoch: r.Epoch, Seq: r.Seq} }
 
 // Refuse returns a Reply that is an error.
 func Refuse(err error) *Reply { return &Reply{Error: AsError(err)} }
-
-// Result is what a query returns. In Go, a value is nil, int64, float64, string, []byte (base64 in
-// JSON), bool or time.Time.
-type Result struct {
-	Columns []string `json:"columns"`
-	Rows    [][]any  `json:"rows"`
-	// Truncated says that there were more rows than the limits allow.
-	Truncated bool `json:"truncated,omitempty"`
-}

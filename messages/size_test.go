@@ -22,7 +22,7 @@ func TestSize_IsThatOfTheMessageAtMost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		event := func() Event {
 			return Event{Kind: text.Draw(t, "kind"), Actor: text.Draw(t, "actor"), SubjectID: text.Draw(t, "subject"), RunID: text.Draw(t, "run"),
-				IdemKey: text.Draw(t, "key"), Payload: raw.Draw(t, "payload"), Time: time.Date(2026, 11, 29, 20, 59, 59, 123456789, zone)}
+				IdemKey: text.Draw(t, "key"), Payload: raw.Draw(t, "payload"), Time: new(time.Date(2026, 11, 29, 20, 59, 59, 123456789, zone))}
 		}
 		r := Request{Version: WireVersion, Action: ActionSnapshot, Key: Key{Org: "acme", Tenant: "t-3129611eac9be1d5994a2b216b06ed27"}, TimeoutMS: 1 << 62,
 			Seen: Seen{1 << 62, 1 << 62}, Command: text.Draw(t, "command"), IdemKey: text.Draw(t, "idem"), SQL: text.Draw(t, "sql"), Input: raw.Draw(t, "input"),

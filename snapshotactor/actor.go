@@ -149,7 +149,7 @@ func (a *Actor) open(ctx context.Context, c OpenTenant) (Opened, *Publisher) {
 	if err != nil {
 		return Opened{Err: err}, nil
 	}
-	publisher, err := NewPublisher(a.cfg, restored.Base)
+	publisher, err := NewPublisher(a.cfg, restored)
 	return Opened{Restored: restored, Err: err}, publisher
 }
 
@@ -160,11 +160,11 @@ func (a *Actor) take(ctx context.Context, c Take, p *Publisher, meanwhile func(a
 	}
 	if p.Pending() {
 		m, err := p.Settle(ctx)
-		if m.Snapshot == 0 {
+		if m.Snapshot == 0 { // an earlier one: nothing was done for this Take
 			return Taken{Err: err, Reason: c.Reason}
 		}
 		if c.Last && a.doubt.version >= c.Version {
-			return Taken{Manifest: m, Version: a.doubt.version, Err: err, Reason: c.Reason}
+			return Taken{Manifest: m, Version: a.doubt.version, Err: err, Reason: c.Reason, Begun: true}
 		}
 		meanwhile(Taken{Manifest: m, Version: a.doubt.version, Err: err, Reason: a.doubt.reason, Settled: true})
 	}
@@ -181,7 +181,8 @@ func (a *Actor) take(ctx context.Context, c Take, p *Publisher, meanwhile func(a
 	}
 	m, err := p.Publish(ctx, image)
 	a.doubt.version, a.doubt.reason = image.Version, c.Reason
-	return Taken{Manifest: m, Version: image.Version, Err: err, Reason: c.Reason}
+	begun := err == nil || m.Snapshot > 0 || p.Pending()
+	return Taken{Manifest: m, Version: image.Version, Err: err, Reason: c.Reason, Begun: begun}
 }
 
 // Refuse implements mailbox.Actor.
@@ -221,7 +222,7 @@ func (a *Actor) refuse(command any, why error) {
 	case OpenTenant:
 		a.report(Opened{Err: why})
 	case Take:
-		a.report(Taken{Err: why, Reason: c.Reason})
+		a.report(Taken{Err: why, Reason: c.Reason, Begun: true}) // if it was under way
 	case RetainFrom:
 		a.report(Retained{Err: why})
 	case ForgetUpTo:

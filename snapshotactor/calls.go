@@ -3,6 +3,7 @@ package snapshotactor
 import (
 	"bytes"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/leasehold/leasehold/messages"
@@ -58,12 +59,22 @@ func (c caller) list(ctx context.Context) (names []string, err error) {
 	return names, err
 }
 
-func (c caller) get(ctx context.Context, name string) (data []byte, ok bool, err error) {
+// get reads an object of at most so many bytes.
+func (c caller) get(ctx context.Context, name string, most int64) (data []byte, ok bool, err error) {
 	err = c.retry(ctx, name, func(ctx context.Context) error {
-		data, ok, err = c.Store.Get(ctx, name)
+		data, ok, err = c.Store.Get(ctx, name, most)
 		return err
 	})
+	if e := messages.AsError(err); e != nil && e.Code == messages.CodeCorrupt && e.Key == "" {
+		of := *e
+		of.Key, err = tenantOf(name), &of
+	}
 	return data, ok, err
+}
+
+// small reads a pin, a manifest, a floor, or a seal.
+func (c caller) small(ctx context.Context, name string) (data []byte, ok bool, err error) {
+	return c.get(ctx, name, messages.MaxSmallObjectBytes)
 }
 
 // upload is one put-if-absent that is carried through whatever happens to its answers (S10).
@@ -75,18 +86,28 @@ type upload struct {
 	doubt bool
 }
 
+// there reads what is in the slot of the upload: nil if it is its own bytes. What is larger than anything that may be there
+// is somebody else's, whatever it holds.
+func (u *upload) there(ctx context.Context, c caller) (theirs []byte, ok bool, err error) {
+	found, ok, err := c.Store.Get(ctx, u.name, max(int64(len(u.data)), messages.MaxSmallObjectBytes))
+	switch {
+	case errors.Is(err, messages.ErrTooLarge):
+		return []byte{}, true, nil
+	case err != nil || !ok:
+		return nil, false, err
+	}
+	return others(found, u.data), true, nil
+}
+
 // land returns nil, nil when the upload's bytes are in the store, and the bytes of somebody else if
 // those are there. An error leaves it as it was: land may be called again at any later time.
 func (u *upload) land(ctx context.Context, c caller) (theirs []byte, err error) {
 	err = c.retry(ctx, u.name, func(ctx context.Context) error {
 		theirs = nil
 		if u.doubt {
-			switch found, ok, err := c.Store.Get(ctx, u.name); {
-			case err != nil:
+			if found, ok, err := u.there(ctx, c); ok || err != nil {
+				theirs = found
 				return err
-			case ok:
-				theirs = others(found, u.data)
-				return nil
 			}
 			// Absent: the request was lost, or is still under way. The same bytes again: whichever
 			// lands first, it is ours.
@@ -100,15 +121,12 @@ func (u *upload) land(ctx context.Context, c caller) (theirs []byte, err error) 
 			return nil
 		}
 		u.doubt = true
-		found, ok, err := c.Store.Get(ctx, u.name)
-		switch {
-		case err != nil:
-			return err
-		case !ok:
-			return &messages.Error{Code: messages.CodeUnavailable, Object: u.name, Message: "the object was there a moment ago, and is gone"}
+		found, ok, err := u.there(ctx, c)
+		if err == nil && !ok {
+			err = &messages.Error{Code: messages.CodeUnavailable, Object: u.name, Message: "the object was there a moment ago, and is gone"}
 		}
-		theirs = others(found, u.data)
-		return nil
+		theirs = found
+		return err
 	})
 	return theirs, err
 }

@@ -35,9 +35,8 @@ type (
 
 // The reports of an Actor, handed to the function given to New.
 type (
-	// Opened answers OpenTenant. Err is CodeLineageAhead if the epoch must be given up and a new one
-	// acquired, CodeCorrupt if a verification failed (Object names what), CodeUnavailable if the
-	// store did not answer.
+	// Opened answers OpenTenant. Err is CodeLineageAhead if the lineage has a base at or above the epoch, CodeCorrupt if a
+	// verification failed (Object names what), CodeUnavailable if the store did not answer.
 	Opened struct {
 		Restored Restored
 		Err      error
@@ -51,6 +50,8 @@ type (
 		Version uint64
 		Err     error
 		Reason  string // that of the Take
+		// Begun says that something of the Take was sent to the store: with an Err, it may still be published.
+		Begun bool
 		// Settled marks the late answer for a number whose own Take was answered with an error. It
 		// answers no Take.
 		Settled bool

@@ -15,7 +15,7 @@ import (
 // effect at any later time, or never. Methods must be safe for concurrent use and honour ctx.
 type Store interface {
 	PutIfAbsent(ctx context.Context, key string, data []byte) (created bool, err error)
-	Get(ctx context.Context, key string) (data []byte, ok bool, err error)
+	Get(ctx context.Context, key string, most int64) (data []byte, ok bool, err error)
 	List(ctx context.Context, prefix string) ([]string, error)
 	Delete(ctx context.Context, key string) (deleted bool, err error)
 	DeletePrefix(ctx context.Context, prefix string) (count int, err error)
@@ -86,13 +86,21 @@ type Config struct {
 	Fence Fence
 	// Verifier checks restored files. Needed by Open.
 	Verifier Verifier
-	// File is the path of the tenant's local SQLite file. Open replaces it; its folder must exist.
+	// File is the path of the tenant's local SQLite file. Open replaces it; its folder must exist by then.
 	// Needed by Open.
 	File string
+	// Prepare (nil: nothing) makes room for File. Open calls it once, when it knows what to restore and before it
+	// writes anything: an open that is refused leaves no trace.
+	Prepare func(ctx context.Context) error
+	// Rehearse (nil: nothing) tries what will be done with File, which is what was restored, or is not there if there was nothing, and must
+	// be as it was afterwards. Open calls it before it publishes anything; its error ends the open.
+	Rehearse func(ctx context.Context) error
 	// Cut takes a consistent copy of the ledger while it serves. Needed by the actor's Take.
 	Cut func(ctx context.Context) (Image, error)
 	// CutLast does the same while the fence has closed by itself. Needed by a Take with Last.
 	CutLast func(ctx context.Context) (Image, error)
+	// MaxImageBytes bounds the images that Open restores, whatever their manifests say: they are held in memory. 0: no bound of its own.
+	MaxImageBytes int64
 	// Now is the holder's clock; nil: time.Now. It only dates manifests and ages snapshots.
 	Now func() time.Time
 	// Nonce returns a word that no other attempt uses; nil: 130 random bits as text. A simulation

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/leasehold/leasehold/internal/localfile"
 	"github.com/leasehold/leasehold/messages"
 )
 
@@ -27,10 +28,12 @@ func unsupported(object, message string) error {
 	return &messages.Error{Code: messages.CodeInvalidArgument, Key: tenantOf(object), Object: object, Message: message + "; a newer version of Leasehold is needed to restore it"}
 }
 
-// ahead says that the durable store knows an epoch at or above the granted one: give it up.
-func ahead(key messages.Key, epoch uint64, object string) error {
-	return &messages.Error{Code: messages.CodeLineageAhead, Key: key.String(), Epoch: epoch, Object: object,
-		Message: "somebody else's pin is in the lineage at or above the granted epoch"}
+// ahead says that the base slot o, of an epoch at or above the granted one, holds data that this attempt did not put there.
+// Its Owner is that of the pin; "" for a seal.
+func ahead(o messages.Object, data []byte, granted uint64) error {
+	base, _, _ := decodeBase(o, data) // what is damaged is nobody's
+	return &messages.Error{Code: messages.CodeLineageAhead, Key: o.Key.String(), Owner: base.Owner, Epoch: granted, Object: o.Name(),
+		Message: "the durable store holds a pin at or above the granted epoch"}
 }
 
 func invalid(key messages.Key, message string) error {
@@ -39,7 +42,7 @@ func invalid(key messages.Key, message string) error {
 
 // disk says that the local disk failed.
 func disk(path string, err error) error {
-	return &messages.Error{Code: messages.CodeStorage, Object: path, Message: "cannot write the local file", Err: err}
+	return &messages.Error{Code: messages.CodeStorage, Object: path, Message: localfile.Because("cannot write the local file", err), Err: err}
 }
 
 // ended says that ctx ended while calls of the store were, or may be, under way.
@@ -53,7 +56,7 @@ func ended(ctx context.Context, object string) error {
 func permanent(err error) bool {
 	switch messages.CodeOf(err) {
 	case messages.CodeInvalidID, messages.CodeInvalidArgument, messages.CodeOutOfRange, messages.CodeTooLarge,
-		messages.CodeUnauthorized, messages.CodeClosed:
+		messages.CodeUnauthorized, messages.CodeClosed, messages.CodeCorrupt:
 		return true
 	}
 	return false
@@ -69,7 +72,7 @@ func codeOrUnavailable(err error, object string) error {
 	case errors.As(err, &typed) && typed.Code != messages.CodeStorage:
 		return err
 	case typed != nil:
-		return &messages.Error{Code: messages.CodeUnavailable, Cause: typed.Code, Object: object, Message: "the durable store is full, or its disk failed", Err: err}
+		return &messages.Error{Code: messages.CodeUnavailable, Cause: typed.Code, Object: object, Message: "the durable store is full, or its disk failed: " + typed.Message, Err: err}
 	}
 	return &messages.Error{Code: messages.CodeUnavailable, Object: object, Message: "the durable store failed", Err: err}
 }

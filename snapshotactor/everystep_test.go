@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -231,10 +232,14 @@ func lostAfterPause(t *testing.T, i, j int, paused, successor planted.Set) (lost
 	w := newWorld(t)
 	zombie, own := w.through(func(c *Config) { c.Planted = paused })
 	gate, reached := make(chan struct{}), make(chan struct{})
+	var unmarked atomic.Bool // it was paused before its pin: it has no lease any more to mark its lineage with, and never serves
 	own.Program(func(c storetest.Call) storetest.Action {
-		if int(c.Seq) == i {
+		switch {
+		case int(c.Seq) == i:
 			close(reached)
 			return storetest.Action{Gate: gate}
+		case unmarked.Load() && c.Op == storetest.OpPut && c.Key != testKey.BaseName(1):
+			return storetest.Fail(nil)
 		}
 		return storetest.Pass()
 	})
@@ -244,6 +249,7 @@ func lostAfterPause(t *testing.T, i, j int, paused, successor planted.Set) (lost
 		done <- confirmed
 	}()
 	<-reached
+	unmarked.Store(!w.served(Grant{Epoch: 2}))
 	next, nextStore := w.through(func(c *Config) { c.Planted = successor })
 	confirmed, resumed := "", false
 	resume := func() {

@@ -68,7 +68,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	publisher, err := snapshotactor.NewPublisher(cfg, restored.Base)
+	publisher, err := snapshotactor.NewPublisher(cfg, restored)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func Example() {
 	}
 
 	cfg.Owner, cfg.File = "node-b", filepath.Join(folder, "other.db")
-	restored, err = snapshotactor.Open(ctx, cfg, snapshotactor.Grant{Epoch: 2})
+	restored, err = snapshotactor.Open(ctx, cfg, snapshotactor.Grant{Epoch: 2, Marked: true})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -61,7 +61,7 @@ func (c caller) named(ctx context.Context, l listing, at messages.Position, floo
 	if at.Epoch <= floor || !l.hasManifest(at.Epoch, at.Snapshot) {
 		return nil, nil
 	}
-	m, sealed, err := smallReader(c.get).manifest(ctx, l, at.Epoch, at.Snapshot)
+	m, sealed, err := smallReader(c.small).manifest(ctx, l, at.Epoch, at.Snapshot)
 	if err != nil || sealed {
 		return nil, err
 	}

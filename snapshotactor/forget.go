@@ -14,7 +14,8 @@ import (
 
 // DeleteForgotten deletes every copy of the epochs up to floor, epoch by epoch and never by the
 // tenant's prefix, so that a delete that lands late cannot take a later epoch's objects (S6). The lease
-// store must have recorded the floor BEFORE. It returns how many objects are gone, goes on after a
+// store must have recorded the floor BEFORE. The durable store keeps it as well, from before the first deletion on: it is what a lease
+// store that lost its records gets it back from. Older floors go; the newest never does. It returns how many objects are gone, goes on after a
 // failure, and reports the failures joined; three in a row end it. Calling it again finishes the rest. Anyone may call it,
 // also while a later epoch serves.
 func DeleteForgotten(ctx context.Context, cfg Config, floor uint64) (count int, err error) {
@@ -33,6 +34,12 @@ func DeleteForgotten(ctx context.Context, cfg Config, floor uint64) (count int, 
 	if err != nil {
 		return 0, err
 	}
+	floors := readListing(cfg.Key, names).floors
+	if !slices.ContainsFunc(floors, func(kept uint64) bool { return kept >= floor }) {
+		if err := c.keepFloor(ctx, floor); err != nil {
+			return 0, err
+		}
+	}
 	var failed []error
 	inARow := 0
 	for _, epoch := range epochsBelow(cfg.Key, names, floor) {
@@ -48,7 +55,31 @@ func DeleteForgotten(ctx context.Context, cfg Config, floor uint64) (count int, 
 			break
 		}
 	}
+	for _, kept := range floors {
+		if kept < floor { // a newer one says more
+			name := cfg.Key.FloorName(kept)
+			failed = append(failed, c.retry(ctx, name, func(ctx context.Context) error {
+				_, err := c.Store.Delete(ctx, name)
+				return err
+			}))
+		}
+	}
 	return count, errors.Join(failed...)
+}
+
+// keepFloor puts the floor into the durable store as well.
+func (c caller) keepFloor(ctx context.Context, floor uint64) error {
+	slot := messages.Object{Key: c.Key, Epoch: floor, Kind: messages.ObjectFloor}
+	data, err := encode(messages.Floor{Kind: messages.KindFloor, Version: messages.LineageVersion, Key: c.Key.String(), Floor: floor})
+	if err != nil {
+		return err
+	}
+	put := upload{name: slot.Name(), data: data}
+	theirs, err := put.land(ctx, c)
+	if err == nil && theirs != nil {
+		err = corrupt(slot.Name(), "is not the floor that its name says", nil)
+	}
+	return err
 }
 
 // Sweep deletes what landed at or below the floor after it was forgotten (S11): uploads of fenced

@@ -2,6 +2,7 @@ package snapshotactor
 
 import (
 	"context"
+	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,7 +27,7 @@ func TestS6_ForgetDeletesEveryCopyEpochByEpoch(t *testing.T) {
 	count, err := DeleteForgotten(context.Background(), n.cfg, 3)
 	require.NoError(t, err)
 	require.Equal(t, []string{testKey.EpochPrefix(1), testKey.EpochPrefix(2), testKey.EpochPrefix(3)}, prefixes)
-	require.Equal(t, []string{"e00000004/base.json", "e00000004/snap-000001.db", "e00000004/snap-000001.json", "floor.json"}, w.names())
+	require.Equal(t, []string{"e00000004/base.json", "e00000004/snap-000001.db", "e00000004/snap-000001.json", "floor-00000003.json", "floor.json"}, w.names())
 	require.Equal(t, all-4, count)
 	require.NotEmpty(t, w.get(neighbour.BaseName(1)))
 	count, err = DeleteForgotten(context.Background(), n.cfg, 3)
@@ -62,12 +63,12 @@ func TestS6_ForgetGoesOnAfterAFailure(t *testing.T) {
 	_, err := DeleteForgotten(context.Background(), n.cfg, 3)
 	code(t, messages.CodeUnavailable, err)
 	for _, name := range w.names() {
-		require.Contains(t, name, "e00000002/")
+		require.Regexp(t, "^e00000002/|^floor-00000003", name)
 	}
 	w.store.Clear()
 	_, err = Sweep(context.Background(), n.cfg, 3)
 	require.NoError(t, err)
-	require.Empty(t, w.names())
+	require.Equal(t, []string{"floor-00000003.json"}, w.names())
 }
 
 func TestS11_AnUploadThatLandsAfterAForgetIsSwept(t *testing.T) {
@@ -79,14 +80,76 @@ func TestS11_AnUploadThatLandsAfterAForgetIsSwept(t *testing.T) {
 	code(t, messages.CodeUnavailable, err)
 	_, err = DeleteForgotten(context.Background(), n.cfg, 1)
 	require.NoError(t, err)
-	require.Empty(t, w.names())
+	require.Equal(t, []string{"floor-00000001.json"}, w.names())
 	require.Equal(t, 1, w.store.ReleaseLate())
-	require.Equal(t, []string{"e00000001/snap-000001.db"}, w.names())
+	require.Equal(t, []string{"e00000001/snap-000001.db", "floor-00000001.json"}, w.names())
 	next := w.node(nil)
 	require.NoError(t, next.openAt(Grant{Epoch: 2, Floor: 1}))
 	require.True(t, next.restored.Empty)
 	count, err := Sweep(context.Background(), next.cfg, 1)
 	require.NoError(t, err)
 	require.Equal(t, 1, count)
-	require.Equal(t, []string{"e00000002/base.json"}, w.names())
+	require.Equal(t, []string{"e00000002/base.json", "floor-00000001.json"}, w.names())
+}
+
+// The floor is in the durable store before the first copy goes, and stays there, whatever is swept; of several the newest.
+func TestK3_TheDurableStoreKeepsTheFloor(t *testing.T) {
+	w := newWorld(t)
+	n := w.history3()
+	w.store.BeforeNext(storetest.OpDeletePrefix, func(context.Context, storetest.Call) {
+		require.Contains(t, w.names(), "floor-00000002.json")
+	})
+	_, err := DeleteForgotten(context.Background(), n.cfg, 2)
+	require.NoError(t, err)
+	w.store.FailNext(storetest.OpDelete, nil) // of the older floor: tried again
+	_, err = DeleteForgotten(context.Background(), n.cfg, 3)
+	require.NoError(t, err)
+	w.store.Before(storetest.OpPut, func(context.Context, storetest.Call) { t.Error("a sweep writes a floor that is there") })
+	_, err = Sweep(context.Background(), n.cfg, 3)
+	require.NoError(t, err)
+	for range 2 {
+		_, err = Sweep(context.Background(), n.cfg, 2) // by one who knows an older record
+		require.NoError(t, err)
+		require.Equal(t, []string{"floor-00000003.json"}, w.names())
+	}
+	var floor messages.Floor
+	require.NoError(t, json.Unmarshal(w.get(testKey.FloorName(3)), &floor))
+	require.Equal(t, messages.Floor{Kind: "floor", Version: 1, Key: testKey.String(), Floor: 3}, floor)
+
+	// A floor that cannot be kept keeps the copies.
+	w = newWorld(t)
+	n = w.history3()
+	before := w.names()
+	w.store.Every(storetest.OpPut, storetest.Fail(nil))
+	_, err = DeleteForgotten(context.Background(), n.cfg, 3)
+	code(t, messages.CodeUnavailable, err)
+	require.Equal(t, before, w.names())
+}
+
+// A lease record that knows less than the durable store is not believed.
+func TestK3_CopiesAndFloorsThatTheRecordDoesNotKnow(t *testing.T) {
+	w := newWorld(t)
+	n := w.history3()
+	unmarked := w.node(nil)
+	_, err := Open(context.Background(), unmarked.cfg, Grant{Epoch: 9})
+	code(t, messages.CodeLineageAhead, err)
+	_, err = DeleteForgotten(context.Background(), n.cfg, 3)
+	require.NoError(t, err)
+	code(t, messages.CodeLineageAhead, w.node(nil).openAt(Grant{Epoch: 4}))
+	object(t, testKey.FloorName(3), w.node(nil).openAt(Grant{Epoch: 4, Floor: 2}))
+	require.NoError(t, w.node(nil).openAt(Grant{Epoch: 4, Floor: 3}))
+}
+
+func TestK2_AMarkedLineageThatIsGoneIsRefused(t *testing.T) {
+	w := newWorld(t)
+	prepared := 0
+	n := w.node(func(c *Config) { c.Prepare = func(context.Context) error { prepared++; return nil } })
+	code(t, messages.CodeLineageMissing, n.openAt(Grant{Epoch: 4, Marked: true}))
+	require.Empty(t, w.names())
+	require.Zero(t, prepared)
+	// Seals and images are no lineage either.
+	w.put(testKey.ImageName(2, 1), []byte("an upload that was late"))
+	code(t, messages.CodeLineageMissing, n.openAt(Grant{Epoch: 4, Marked: true}))
+	require.NoError(t, n.openAt(Grant{Epoch: 4}))
+	require.Equal(t, 1, prepared)
 }

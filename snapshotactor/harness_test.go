@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -153,6 +154,7 @@ func newWorld(t testing.TB) *world {
 
 // node is one process: its configuration, its fence, and what it opened.
 type node struct {
+	world     *world
 	cfg       Config
 	fence     *fence
 	restored  Restored
@@ -168,18 +170,34 @@ func (w *world) node(change func(*Config)) *node {
 	if change != nil {
 		change(&cfg)
 	}
-	return &node{cfg: cfg, fence: f}
+	return &node{world: w, cfg: cfg, fence: f}
 }
 
 // open opens the tenant at an epoch, floor 0.
 func (n *node) open(epoch uint64) error { return n.openAt(Grant{Epoch: epoch}) }
 
 func (n *node) openAt(g Grant) (err error) {
+	g.Marked = g.Marked || n.world.served(g)
 	n.restored, err = Open(context.Background(), n.cfg, g)
 	if err == nil {
-		n.publisher, err = NewPublisher(n.cfg, n.restored.Base)
+		n.publisher, err = NewPublisher(n.cfg, n.restored)
 	}
 	return err
+}
+
+// served says what the lease record would: whether the tenant was pinned above the floor before.
+func (w *world) served(g Grant) bool {
+	w.t.Helper()
+	names, err := w.store.Inner().List(context.Background(), testKey.Prefix())
+	require.NoError(w.t, err)
+	return slices.ContainsFunc(names, func(name string) bool {
+		o, err := messages.ParseObject(name)
+		if err != nil || o.Kind != messages.ObjectBase || o.Epoch <= g.Floor || o.Epoch >= g.Epoch {
+			return false
+		}
+		kind, err := messages.KindOf(w.get(name))
+		return err == nil && kind == messages.KindBase
+	})
 }
 
 // opened is a new node that has opened at an epoch.
@@ -222,7 +240,7 @@ func (w *world) put(name string, data []byte) {
 
 func (w *world) get(name string) []byte {
 	w.t.Helper()
-	data, ok, err := w.store.Inner().Get(context.Background(), name)
+	data, ok, err := w.store.Inner().Get(context.Background(), name, 1<<30)
 	require.NoError(w.t, err)
 	require.True(w.t, ok, name)
 	return data

@@ -12,6 +12,7 @@ import (
 type listing struct {
 	key    messages.Key
 	epochs map[uint64]*epochListing
+	floors []uint64 // that the durable store keeps, ascending
 	// strays are names below the tenant's prefix that are no objects of a lineage.
 	strays []string
 }
@@ -37,6 +38,10 @@ func readListing(key messages.Key, names []string) listing {
 			l.strays = append(l.strays, name)
 			continue
 		}
+		if o.Kind == messages.ObjectFloor {
+			l.floors = append(l.floors, o.Epoch)
+			continue
+		}
 		e := l.epochs[o.Epoch]
 		if e == nil {
 			e = &epochListing{}
@@ -53,6 +58,7 @@ func readListing(key messages.Key, names []string) listing {
 			e.increments = append(e.increments, o.Number)
 		}
 	}
+	slices.Sort(l.floors)
 	for _, e := range l.epochs {
 		for _, numbers := range []*[]uint64{&e.images, &e.manifests, &e.increments} {
 			slices.Sort(*numbers)
@@ -60,6 +66,14 @@ func readListing(key messages.Key, names []string) listing {
 		}
 	}
 	return l
+}
+
+// floor returns the highest floor that the durable store keeps; 0: none.
+func (l listing) floor() uint64 {
+	if len(l.floors) == 0 {
+		return 0
+	}
+	return l.floors[len(l.floors)-1]
 }
 
 // ascending returns the epochs that have objects.
@@ -74,6 +88,16 @@ func (l listing) at(epoch uint64) *epochListing {
 }
 
 func (l listing) hasBase(epoch uint64) bool { return l.at(epoch).base }
+
+// highestBase returns the highest epoch with something in its base slot; 0: none.
+func (l listing) highestBase() uint64 {
+	for _, e := range slices.Backward(l.ascending()) {
+		if l.hasBase(e) {
+			return e
+		}
+	}
+	return 0
+}
 
 func (l listing) hasManifest(epoch, n uint64) bool {
 	_, ok := slices.BinarySearch(l.at(epoch).manifests, n)

@@ -8,10 +8,12 @@ import (
 	"github.com/leasehold/leasehold/messages/planted"
 )
 
-// Grant is what the lease store granted: the epoch, and the floor from the SAME record.
+// Grant is what the lease store granted: the epoch, and what the SAME record says of the tenant.
 type Grant struct {
 	Epoch uint64
 	Floor uint64
+	// Marked says that the same record knows of copies of the tenant: messages.Lease.HasLineage.
+	Marked bool
 	// Stale is for the planted fault list-before-grant: a listing (see ListNames) that was taken
 	// before the lease was granted. Without that fault it is ignored.
 	Stale []string
@@ -32,6 +34,8 @@ type Restored struct {
 	// Events and LastSeq are what the Verifier found in the restored file.
 	Events  int64
 	LastSeq int64
+	// Began says what the epochs of the restored ledger, and this one, began with.
+	Began []messages.Began
 }
 
 // ListNames lists the names of all of a tenant's objects.
@@ -52,8 +56,11 @@ func ListNames(ctx context.Context, cfg Config) ([]string, error) {
 // The caller renews the lease meanwhile: a large restore takes longer than a TTL. Open may be called
 // once for a grant; whatever it returned, the next attempt needs a new epoch.
 //
-// Errors: CodeLineageAhead (the epoch is useless: fence, release, start again at a new one),
-// CodeCorrupt (S5; Object names what failed), CodeUnavailable (the store did not answer within ctx
+// CodeLineageAhead and CodeLineageMissing say that the grant and the durable store contradict each other; what that means, the lease
+// record says, which must be read again. Ahead: Object is a base slot at or above the epoch that this attempt did not fill, and Owner
+// whose pin is in it ("" for a seal); or there are copies, or a floor, that the grant does not know of. Missing: there are none.
+//
+// The other errors: CodeCorrupt (S5; Object names what failed), CodeTooLarge (an image over Config.MaxImageBytes), CodeUnavailable (the store did not answer within ctx
 // and Config.Attempts, or has no room; then Cause is CodeStorage), CodeStorage (the local disk), CodeInvalidArgument (the configuration, or an
 // object that needs a newer version).
 func Open(ctx context.Context, cfg Config, grant Grant) (Restored, error) {
@@ -96,7 +103,8 @@ type opening struct {
 	nonce string
 	// ready is what Config.File holds already, so that a second listing with the same outcome
 	// restores nothing twice.
-	ready *restoredFile
+	ready    *restoredFile
+	prepared bool // Config.Prepare has done its work
 }
 
 // round goes through the steps once. again says that somebody else's object was met in a slot that
@@ -109,8 +117,11 @@ func (o *opening) round(ctx context.Context) (out Restored, again bool, err erro
 		return out, false, err
 	}
 	l := readListing(o.Key, names)
-	p, err := makePlan(ctx, l, o.get, o.grant.Epoch, o.grant.Floor, o.Planted)
+	p, err := makePlan(ctx, l, o.small, o.grant.Epoch, o.grant.Floor, o.Planted)
 	if err != nil {
+		return out, false, err
+	}
+	if err := o.contradiction(l, p); err != nil {
 		return out, false, err
 	}
 	if o.Planted.Has(planted.PinBeforeVerify) {
@@ -118,8 +129,22 @@ func (o *opening) round(ctx context.Context) (out Restored, again bool, err erro
 			return out, false, err
 		}
 	}
+	if ctx.Err() != nil { // nobody waits for this open any more: the local files are those of the next one
+		return out, false, ended(ctx, o.Key.Prefix())
+	}
+	if o.Prepare != nil && !o.prepared {
+		if err := o.Prepare(ctx); err != nil {
+			return out, false, err
+		}
+		o.prepared = true
+	}
 	if err := o.restore(ctx, p.manifest); err != nil {
 		return out, false, err
+	}
+	if o.Rehearse != nil {
+		if err := o.Rehearse(ctx); err != nil {
+			return out, false, err
+		}
 	}
 	if met, err := o.seal(ctx, p.seals); err != nil || met {
 		return out, met, err
@@ -128,8 +153,34 @@ func (o *opening) round(ctx context.Context) (out Restored, again bool, err erro
 	if err != nil {
 		return out, false, err
 	}
-	return Restored{From: p.from(), Manifest: p.manifest, Base: base, Empty: p.manifest == nil, Head: p.head,
-		Events: o.ready.events, LastSeq: o.ready.lastSeq}, false, nil
+	out = Restored{From: p.from(), Manifest: p.manifest, Base: base, Empty: p.manifest == nil, Head: p.head,
+		Events: o.ready.events, LastSeq: o.ready.lastSeq}
+	if p.manifest != nil {
+		out.Began = p.manifest.Began
+	}
+	out.Began = messages.Begin(out.Began, o.grant.Epoch, out.LastSeq)
+	return out, false, nil
+}
+
+// contradiction says what the lease record and the durable store cannot both be right about. A tenant is served, and snapshots
+// of it are taken, only after its lineage was marked in the record, and a marked lineage has a pin until it is forgotten. A floor is
+// in the record before it is in the durable store.
+func (o *opening) contradiction(l listing, p plan) error {
+	contrary := func(code messages.Code, object, message string) error {
+		return &messages.Error{Code: code, Key: o.Key.String(), Epoch: o.grant.Epoch, Object: object, Message: message}
+	}
+	switch {
+	case o.Planted != 0: // a planted fault is to be found by what it does
+		return nil
+	case l.floor() > o.grant.Floor:
+		return contrary(messages.CodeLineageAhead, o.Key.FloorName(l.floor()), "the durable store keeps a floor above that of the lease record")
+	case o.grant.Marked && p.head == 0:
+		return contrary(messages.CodeLineageMissing, "", "the lease record says that the tenant has copies, and the durable store has none")
+	case !o.grant.Marked && p.manifest != nil:
+		return contrary(messages.CodeLineageAhead, o.Key.ManifestName(p.manifest.Epoch, p.manifest.Snapshot),
+			"the durable store holds copies that the lease record does not know of")
+	}
+	return nil
 }
 
 func (o *opening) stale() []string {
@@ -183,13 +234,14 @@ func (o *opening) pin(ctx context.Context, p plan) (messages.Base, error) {
 	if err != nil {
 		return base, err
 	}
-	put := upload{name: o.Key.BaseName(o.grant.Epoch), data: data}
+	slot := messages.Object{Key: o.Key, Epoch: o.grant.Epoch, Kind: messages.ObjectBase}
+	put := upload{name: slot.Name(), data: data}
 	theirs, err := put.land(ctx, o.caller)
 	if err != nil {
 		return base, err
 	}
 	if theirs != nil && !o.Planted.Has(planted.PinAnswerGuessed) {
-		return base, ahead(o.Key, o.grant.Epoch, put.name)
+		return base, ahead(slot, theirs, o.grant.Epoch)
 	}
 	return base, nil
 }

@@ -62,7 +62,7 @@ func TestS2_ALateUploadLandsBeforeListingBetweenListingAndPinOrAfter(t *testing.
 			require.NoError(t, err)
 			other := w.node(nil)
 			other.cfg.Store = w.store.Inner()
-			fromAside, err := NewPublisher(other.cfg, a.restored.Base)
+			fromAside, err := NewPublisher(other.cfg, a.restored)
 			require.NoError(t, err)
 			fromAside.published.Store(1)
 			c.land(w, func() { _, _ = fromAside.Publish(context.Background(), imageOf(t, "one", "late")) })
@@ -340,4 +340,61 @@ func TestOpenRefusesWhatCanNeverWork(t *testing.T) {
 		}
 		return out
 	}())
+}
+
+// What will be done with the restored file is tried before anything is published.
+func TestAnOpenPublishesNothingBeforeItsRehearsal(t *testing.T) {
+	for _, restored := range []bool{false, true} {
+		w := newWorld(t)
+		epoch := uint64(1)
+		if restored {
+			n := w.opened(1)
+			_, err := n.publish(t, "kept")
+			require.NoError(t, err)
+			epoch = 2
+		}
+		before := w.names()
+		var fails error = &messages.Error{Code: messages.CodeSQL, Message: "no"}
+		file, prepared := "", 0
+		n := w.node(func(c *Config) {
+			file = c.File
+			c.Prepare = func(context.Context) error { prepared++; return nil }
+			c.Rehearse = func(context.Context) error {
+				_, err := os.Stat(file)
+				require.Equal(t, restored, err == nil, "%v", err)
+				require.Equal(t, before, w.names())
+				return fails
+			}
+		})
+		grant := Grant{Epoch: epoch, Marked: restored}
+		code(t, messages.CodeSQL, n.openAt(grant))
+		require.Equal(t, before, w.names())
+		fails = nil
+		require.NoError(t, n.openAt(grant))
+		require.Equal(t, 2, prepared)
+	}
+}
+
+func TestAnOpenThatHasEndedMakesNoRoomForItself(t *testing.T) {
+	w := newWorld(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	prepared := false
+	n := w.node(func(c *Config) {
+		c.Prepare = func(context.Context) error { prepared = true; return nil }
+		c.Store = endsAfterList{c.Store, cancel}
+	})
+	_, err := Open(ctx, n.cfg, Grant{Epoch: 1})
+	require.ErrorIs(t, err, messages.ErrCanceled)
+	require.False(t, prepared)
+}
+
+// endsAfterList is a store whose caller gives up while it lists.
+type endsAfterList struct {
+	Store
+	end func()
+}
+
+func (s endsAfterList) List(ctx context.Context, prefix string) ([]string, error) {
+	defer s.end()
+	return s.Store.List(ctx, prefix)
 }

@@ -2,6 +2,7 @@ package snapshotactor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,17 +42,19 @@ func makePlan(ctx context.Context, l listing, read smallReader, epoch, floor uin
 		floor = 0
 	}
 	// 2. Nobody else may have been here. A seal counts too: only a later epoch puts one.
-	for _, e := range l.ascending() {
-		if e < epoch || !l.hasBase(e) {
-			continue
+	if faults.Has(planted.AdoptOwnBase) && l.hasBase(epoch) {
+		if b, sealed, err := read.base(ctx, l, epoch); err == nil && !sealed {
+			m, err := namedState(ctx, l, read, b, floor)
+			return plan{head: epoch, manifest: m, own: &b}, err
 		}
-		if e == epoch && faults.Has(planted.AdoptOwnBase) {
-			if b, sealed, err := read.base(ctx, l, e); err == nil && !sealed {
-				m, err := namedState(ctx, l, read, b, floor)
-				return plan{head: e, manifest: m, own: &b}, err
-			}
+	}
+	if e := l.highestBase(); e >= epoch {
+		o := l.object(messages.ObjectBase, e, 0)
+		data, _, err := read(ctx, o.Name()) // what is gone by now was there all the same
+		if err != nil && !errors.Is(err, messages.ErrCorrupt) {
+			return plan{}, err
 		}
-		return plan{}, ahead(l.key, epoch, l.key.BaseName(e))
+		return plan{}, ahead(o, data, epoch)
 	}
 	// 3. The head is the highest pinned epoch below, and above the floor.
 	p := plan{}
@@ -178,8 +181,8 @@ func noIncrement(ctx context.Context, l listing, read smallReader, epoch, n uint
 	if err != nil {
 		return err
 	}
-	if !isSeal(o, data) {
-		return unsupported(o.Name(), "the epoch goes on with increments")
+	if kind, err := messages.KindOf(data); err == nil && kind == messages.KindSeal {
+		return checkSeal(o, data)
 	}
-	return nil
+	return unsupported(o.Name(), "the epoch goes on with increments")
 }

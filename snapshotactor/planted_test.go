@@ -41,7 +41,7 @@ var scenarios = map[planted.Fault]func(t *testing.T, w *world, faults planted.Se
 		require.NoError(t, err)
 		require.Equal(t, "one", w.holds(3))
 		aside := w.node(nil)
-		fake, err := NewPublisher(aside.cfg, messages.Base{Kind: messages.KindBase, Key: testKey.String(), Epoch: 2})
+		fake, err := NewPublisher(aside.cfg, Restored{Base: messages.Base{Kind: messages.KindBase, Key: testKey.String(), Epoch: 2}})
 		require.NoError(t, err)
 		_, err = fake.Publish(context.Background(), imageOf(t, "stray"))
 		require.NoError(t, err)
@@ -141,7 +141,7 @@ var scenarios = map[planted.Fault]func(t *testing.T, w *world, faults planted.Se
 	},
 	planted.RetentionOwnBase: func(t *testing.T, w *world, faults planted.Set) string {
 		n := retainedOnce(t, w, faults)
-		_, ok, err := w.store.Get(context.Background(), testKey.BaseName(n.restored.Base.Epoch))
+		_, ok, err := w.store.Get(context.Background(), testKey.BaseName(n.restored.Base.Epoch), 1<<30)
 		require.NoError(t, err)
 		if ok {
 			return ""

@@ -20,6 +20,7 @@ import (
 type Publisher struct {
 	caller
 	base      messages.Base
+	began     []messages.Began
 	published atomic.Uint64
 	doubtful  atomic.Bool
 	pending   *pending
@@ -33,9 +34,9 @@ type pending struct {
 	imageThere      bool
 }
 
-// NewPublisher returns the publisher of the epoch whose pin is base (Restored.Base). Nothing of the
+// NewPublisher returns the publisher of an epoch that was just opened. Nothing of the
 // epoch is published yet. Errors: CodeInvalidArgument, CodeInvalidID.
-func NewPublisher(cfg Config, base messages.Base) (*Publisher, error) {
+func NewPublisher(cfg Config, restored Restored) (*Publisher, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
@@ -43,10 +44,11 @@ func NewPublisher(cfg Config, base messages.Base) (*Publisher, error) {
 	if cfg.Owner == "" || cfg.Fence == nil {
 		return nil, invalid(cfg.Key, "to publish, an owner and a fence are needed")
 	}
+	base := restored.Base
 	if base.Kind != messages.KindBase || base.Key != cfg.Key.String() || base.Epoch == 0 {
 		return nil, invalid(cfg.Key, "to publish, the pin of the epoch is needed")
 	}
-	return &Publisher{caller: caller{cfg}, base: base}, nil
+	return &Publisher{caller: caller{cfg}, base: base, began: restored.Began}, nil
 }
 
 // Pending reports whether a number is in doubt. Settle decides it.
@@ -96,7 +98,7 @@ func (p *Publisher) cut(image Image) (*pending, error) {
 	}
 	m := messages.Manifest{Kind: messages.KindManifest, Version: messages.LineageVersion, Key: p.Key.String(),
 		Epoch: p.base.Epoch, Snapshot: p.published.Load() + 1, Size: int64(len(image.Bytes)), SHA256: hex.EncodeToString(hash[:]),
-		Events: image.Events, LastSeq: image.LastSeq, Base: p.base.From, Time: at.UTC().Round(time.Microsecond), Owner: p.Owner, Nonce: p.Nonce()}
+		Events: image.Events, LastSeq: image.LastSeq, Base: p.base.From, Began: p.began, Time: at.UTC().Round(time.Microsecond), Owner: p.Owner, Nonce: p.Nonce()}
 	data, err := encode(m)
 	if err != nil {
 		return nil, err

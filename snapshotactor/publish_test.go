@@ -34,7 +34,8 @@ func TestS1_TheManifestComesAfterItsImageAndDescribesIt(t *testing.T) {
 	require.NotEmpty(t, m.Nonce)
 	require.Equal(t, messages.Manifest{Kind: "manifest", Version: 1, Key: testKey.String(), Epoch: 2, Snapshot: 1, Size: int64(len(image.Bytes)),
 		SHA256: m.SHA256, Events: 2, LastSeq: 2, Base: messages.Position{Epoch: 1, Snapshot: 1},
-		Time: time.Date(2026, 11, 29, 11, 0, 0, 123457000, time.UTC), Owner: b.cfg.Owner, Nonce: m.Nonce}, m)
+		Began: []messages.Began{{Epoch: 1}, {Epoch: 2, Seq: 1}},
+		Time:  time.Date(2026, 11, 29, 11, 0, 0, 123457000, time.UTC), Owner: b.cfg.Owner, Nonce: m.Nonce}, m)
 	var stored messages.Manifest
 	require.NoError(t, json.Unmarshal(w.get(testKey.ManifestName(2, 1)), &stored))
 	require.Equal(t, m, stored)
@@ -122,7 +123,7 @@ func TestPublisherRefusesWhatCanNeverWork(t *testing.T) {
 	} {
 		cfg, base := n.cfg, n.restored.Base
 		change(&cfg, &base)
-		_, err := NewPublisher(cfg, base)
+		_, err := NewPublisher(cfg, Restored{Base: base})
 		require.Equal(t, messages.CodeInvalidArgument, messages.CodeOf(err), name)
 	}
 	// A store that refuses the name for good leaves the number pending, and is not asked again and again.

@@ -94,11 +94,11 @@ func storeFailed(err error) bool {
 // live returns how far each epoch of the live lineage belongs to it.
 func (c caller) live(ctx context.Context, l listing, floor uint64, report *Report) (map[uint64]uint64, error) {
 	live := map[uint64]uint64{}
-	top, err := liveHead(ctx, l, c.get, floor)
+	top, err := liveHead(ctx, l, c.small, floor)
 	if err != nil || top == 0 {
 		return live, err
 	}
-	links, err := chain(ctx, l, c.get, top, floor)
+	links, err := chain(ctx, l, c.small, top, floor)
 	for _, link := range links {
 		live[link.epoch] = link.upTo
 	}
@@ -119,7 +119,7 @@ func (c caller) next(ctx context.Context, l listing, floor uint64) (plan, error)
 	if top == math.MaxUint64 {
 		return plan{}, corrupt(c.Key.EpochPrefix(top), "no epoch can follow it", nil)
 	}
-	return makePlan(ctx, l, c.get, top+1, floor, 0)
+	return makePlan(ctx, l, c.small, top+1, floor, 0)
 }
 
 func (c caller) epochReport(ctx context.Context, l listing, e uint64, live map[uint64]uint64) (EpochReport, error) {
@@ -134,7 +134,7 @@ func (c caller) epochReport(ctx context.Context, l listing, e uint64, live map[u
 		return nil
 	}
 	if objects.base {
-		b, sealed, err := smallReader(c.get).base(ctx, l, e)
+		b, sealed, err := smallReader(c.small).base(ctx, l, e)
 		switch {
 		case err != nil:
 			if err := note(err); err != nil {
@@ -152,7 +152,7 @@ func (c caller) epochReport(ctx context.Context, l listing, e uint64, live map[u
 		s := SnapshotReport{Snapshot: n}
 		_, s.Image = slices.BinarySearch(objects.images, n)
 		if l.hasManifest(e, n) {
-			m, sealed, err := smallReader(c.get).manifest(ctx, l, e, n)
+			m, sealed, err := smallReader(c.small).manifest(ctx, l, e, n)
 			switch {
 			case err != nil:
 				if err := note(err); err != nil {

@@ -61,7 +61,11 @@ func sameManifest(a, b *messages.Manifest) bool {
 // fetchImage returns the bytes of an image, checked against its manifest.
 func (c caller) fetchImage(ctx context.Context, m messages.Manifest) ([]byte, error) {
 	name := c.Key.ImageName(m.Epoch, m.Snapshot)
-	image, ok, err := c.get(ctx, name)
+	if c.MaxImageBytes > 0 && m.Size > c.MaxImageBytes {
+		return nil, &messages.Error{Code: messages.CodeTooLarge, Key: c.Key.String(), Object: name,
+			Message: fmt.Sprintf("the ledger has %d bytes by its manifest; this node takes at most %d (max_image)", m.Size, c.MaxImageBytes)}
+	}
+	image, ok, err := c.get(ctx, name, m.Size)
 	if err != nil {
 		return nil, err
 	}
@@ -124,8 +128,8 @@ func verify(ctx context.Context, path string, verifier Verifier, key messages.Ke
 	case "":
 	case messages.CodeStorage, messages.CodeUnavailable, messages.CodeCanceled, messages.CodeDeadlineExceeded:
 		return 0, 0, err // nothing was found out about the image
-	case messages.CodeInvalidArgument:
-		e := *messages.AsError(err) // a newer version of Leasehold wrote it: it is not corrupt, and must not be taken for it
+	case messages.CodeInvalidArgument, messages.CodeIncapable:
+		e := *messages.AsError(err) // a newer version of Leasehold, or of the application, wrote it: it is not corrupt, and must not be taken for it
 		e.Key, e.Object = key.String(), name
 		return 0, 0, &e
 	default:

@@ -74,7 +74,7 @@ func (r *retaining) kept(ctx context.Context, policy Retention) (map[snapshotID]
 	if policy.Keep <= 0 && policy.MinAge <= 0 {
 		return keep, nil
 	}
-	links, err := chain(ctx, r.listing, r.get, r.epoch, 0)
+	links, err := chain(ctx, r.listing, r.small, r.epoch, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func (r *retaining) kept(ctx context.Context, policy Retention) (map[snapshotID]
 				continue
 			}
 			// One that is gone, or damaged, is none that a restore could use.
-			m, sealed, err := smallReader(r.get).manifest(ctx, r.listing, link.epoch, n)
+			m, sealed, err := smallReader(r.small).manifest(ctx, r.listing, link.epoch, n)
 			if errors.Is(err, messages.ErrUnavailable) {
 				return nil, err
 			}
@@ -142,7 +142,7 @@ func (r *retaining) stillPromised(ctx context.Context, e, n uint64) bool {
 		return false
 	}
 	o := r.listing.object(messages.ObjectManifest, e, n)
-	data, ok, err := r.get(ctx, o.Name())
+	data, ok, err := r.small(ctx, o.Name())
 	return err != nil || ok && !isSeal(o, data)
 }
 
@@ -153,8 +153,9 @@ func (r *retaining) remove(ctx context.Context, o messages.Object) {
 		return
 	}
 	if o.Kind != messages.ObjectImage && !r.Planted.Has(planted.RetentionSweepsSeals) {
-		data, ok, err := r.get(ctx, name)
+		data, ok, err := r.small(ctx, name)
 		switch {
+		case errors.Is(err, messages.ErrTooLarge): // that is no seal
 		case err != nil:
 			r.fail(err)
 			return

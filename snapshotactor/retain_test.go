@@ -86,7 +86,7 @@ func TestS9_UploadsThatNeverBecamePartOfTheLineageAreNotKept(t *testing.T) {
 	n := w.history3()
 	// A snapshot of epoch 1 beyond what epoch 2 began with, as if nothing had been sealed.
 	aside := w.node(nil)
-	fake, err := NewPublisher(aside.cfg, messages.Base{Kind: messages.KindBase, Key: testKey.String(), Epoch: 1})
+	fake, err := NewPublisher(aside.cfg, Restored{Base: messages.Base{Kind: messages.KindBase, Key: testKey.String(), Epoch: 1}})
 	require.NoError(t, err)
 	fake.published.Store(7)
 	_, err = fake.Publish(context.Background(), imageOf(t, "stray"))

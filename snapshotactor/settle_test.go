@@ -63,6 +63,60 @@ func TestS12_ASealThatIsThereAlreadyServesAsWell(t *testing.T) {
 	require.Equal(t, 1, lists)
 }
 
+// An image may be large: where something is in its slot, that is read until it is known, and the image is not sent again.
+func TestS10_WhatMeetsSomethingInItsSlotIsNotSentAgain(t *testing.T) {
+	w := newWorld(t)
+	a := w.opened(1)
+	puts := 0
+	w.store.Before(storetest.OpPut, func(context.Context, storetest.Call) { puts++ })
+	w.store.ConflictNext(testKey.ImageName(1, 1), []byte("somebody else's"))
+	w.store.FailNext(storetest.OpGet, nil)
+	_, err := a.publish(t, "one")
+	code(t, messages.CodeFenced, err)
+	require.Equal(t, 1, puts)
+}
+
+// A seal counts in its own slot only. One of another tenant, of another epoch, or of nobody who could have sealed there, is damage:
+// an open that took it for a seal would leave the slot's owner free to go on, or take its writes for sealed off.
+func TestS12_ASealFromElsewhereIsNone(t *testing.T) {
+	slots := map[string]messages.Object{
+		"base":      {Key: testKey, Epoch: 2, Kind: messages.ObjectBase},
+		"manifest":  {Key: testKey, Epoch: 1, Kind: messages.ObjectManifest, Number: 2},
+		"increment": {Key: testKey, Epoch: 1, Kind: messages.ObjectIncrement, Number: 1},
+	}
+	lies := map[string]func(*messages.Seal){
+		"another tenant":       func(s *messages.Seal) { s.Key = "acme/t-00000000000000000000000000000000" },
+		"another organization": func(s *messages.Seal) { s.Key = "acne/" + string(testKey.Tenant) },
+		"an earlier epoch":     func(s *messages.Seal) { s.Epoch-- },
+		"a later epoch":        func(s *messages.Seal) { s.Epoch++ },
+		"by the epoch itself":  func(s *messages.Seal) { s.By = s.Epoch },
+		"of no version":        func(s *messages.Seal) { s.Version = 0 },
+	}
+	for slotName, slot := range slots {
+		for name, lie := range lies {
+			t.Run(slotName+"/"+name, func(t *testing.T) {
+				seal := messages.Seal{Kind: messages.KindSeal, Version: 1, Key: testKey.String(), Epoch: slot.Epoch, By: 3}
+				lie(&seal)
+				data, err := encode(seal)
+				require.NoError(t, err)
+				for when, land := range map[string]func(*world){
+					"before the listing": func(w *world) { w.put(slot.Name(), data) },
+					"before the seal":    func(w *world) { w.store.ConflictNext(slot.Name(), data) },
+				} {
+					w := newWorld(t)
+					_, err := w.opened(1).publish(t, "one")
+					require.NoError(t, err)
+					land(w)
+					err = w.node(nil).open(3)
+					code(t, messages.CodeCorrupt, err)
+					object(t, slot.Name(), err)
+					require.NotContains(t, w.names(), "e00000003/base.json", when)
+				}
+			})
+		}
+	}
+}
+
 // blindStore breaks the promise that a listing shows every completed put.
 type blindStore struct {
 	Store

@@ -58,13 +58,13 @@ func VerifyAll(ctx context.Context, store Store, key messages.Key, verifier Veri
 	var done, total int64
 	for _, e := range l.ascending() {
 		if l.hasBase(e) {
-			_, _, err := smallReader(c.get).base(ctx, l, e)
+			_, _, err := smallReader(c.small).base(ctx, l, e)
 			if err := note(err, key.BaseName(e), live[e] > 0); err != nil {
 				return findings, err
 			}
 		}
 		for _, n := range l.at(e).manifests {
-			m, sealed, err := smallReader(c.get).manifest(ctx, l, e, n)
+			m, sealed, err := smallReader(c.small).manifest(ctx, l, e, n)
 			if failed := note(err, key.ManifestName(e, n), n <= live[e]); failed != nil {
 				return findings, failed
 			}

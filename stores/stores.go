@@ -27,6 +27,10 @@ type LeaseStore interface {
 	// MarkForgotten sets the floor to the holder's epoch, for the holder of an unexpired lease at
 	// its epoch; else CodeLost.
 	MarkForgotten(ctx context.Context, key messages.Key, owner string, epoch uint64) error
+	// MarkLineage records that the durable store holds copies of the tenant: it sets Lineage to the holder's epoch, unless the
+	// record says so already (messages.Lease.HasLineage), for the holder of an unexpired lease at its epoch; else CodeLost.
+	// Later grants keep it.
+	MarkLineage(ctx context.Context, key messages.Key, owner string, epoch uint64) error
 	// History returns the audit trail of a key: every granted operation in order.
 	History(ctx context.Context, key messages.Key) ([]messages.LeaseEntry, error)
 }
@@ -61,6 +65,12 @@ type LeaseLister interface {
 	Forgotten(ctx context.Context, after string, limit int) ([]messages.Lease, error)
 }
 
+// ObjectLimiter is what a DurableStore may implement whose objects have a largest size. A node whose ledgers may grow beyond
+// it does not start: they could not be copied.
+type ObjectLimiter interface {
+	MaxObjectBytes() int64
+}
+
 // DurableStore keeps immutable objects. Keys are slash-separated segments of [A-Za-z0-9._-]; no
 // segment begins with a dot. Reads and lists see every completed put. All methods are safe for
 // concurrent use, validate their arguments first (CodeOutOfRange) and honour ctx; a store that does
@@ -70,8 +80,9 @@ type DurableStore interface {
 	// crash in the middle leaves nothing or the whole object; a put that reported success survives
 	// a power cut. The caller must not change data until PutIfAbsent has returned.
 	PutIfAbsent(ctx context.Context, key string, data []byte) (created bool, err error)
-	// Get returns an object's bytes; ok is false for an absent key.
-	Get(ctx context.Context, key string) (data []byte, ok bool, err error)
+	// Get returns an object's bytes; ok is false for an absent key. Whoever reads knows how large the object can be: one of more
+	// than most bytes is refused (Oversized), before room for it is made.
+	Get(ctx context.Context, key string, most int64) (data []byte, ok bool, err error)
 	// List returns the keys that begin with prefix, sorted as text. The prefix may end inside the
 	// last segment; "" lists everything.
 	List(ctx context.Context, prefix string) ([]string, error)

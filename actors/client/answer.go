@@ -21,7 +21,7 @@ func (r *run) located(reply *messages.Reply) (final *messages.Reply, wait time.D
 	r.refusal = e
 	r.trust(reply.Owner) // it has answered
 	switch e.Code {
-	case messages.CodeNotOwner, messages.CodeDraining:
+	case messages.CodeNotOwner, messages.CodeDraining, messages.CodeIncapable:
 		if e.Owner != "" {
 			r.named = e.Owner
 			return nil, r.follow(e.Owner)
@@ -61,7 +61,7 @@ func (r *run) answered(reply *messages.Reply) (final *messages.Reply, wait time.
 			return reply, 0
 		}
 		return nil, r.pace.backoff()
-	case messages.CodeDraining:
+	case messages.CodeDraining, messages.CodeIncapable:
 		if e.Owner != "" {
 			return nil, r.follow(e.Owner)
 		}
@@ -69,7 +69,7 @@ func (r *run) answered(reply *messages.Reply) (final *messages.Reply, wait time.
 		return nil, r.pace.after(e.RetryAfter, maxDrainPause)
 	case messages.CodeHeld:
 		return nil, r.held(e)
-	case messages.CodeOverloaded:
+	case messages.CodeOverloaded, messages.CodeUnsavedLimit:
 		return nil, r.pace.after(e.RetryAfter, e.RetryAfter)
 	case messages.CodeFenced, messages.CodeLost, messages.CodeClosed, messages.CodeCanceled, messages.CodeDeadlineExceeded, messages.CodeUnavailable:
 		return r.interrupted(reply)

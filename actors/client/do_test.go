@@ -84,6 +84,12 @@ func TestDo_WhatFollowsFromAnAnswer(t *testing.T) {
 		"a forget opens what is open nowhere": {request: purge, steps: []step{is(nodeB), notOwner(nodeB, ""), is(nodeA), ok(nodeA, 1, 0)},
 			targets: []string{"", nodeB, "", nodeA}, waits: []span{{}, back(0), {}}},
 
+		"incapable: who can, at once": {request: risky, cached: nodeA, steps: []step{no(nodeA, messages.Error{Code: messages.CodeIncapable, Owner: nodeB}), done},
+			targets: []string{nodeA, nodeB}, waits: []span{{}}, owner: nodeB},
+		"incapable, and nobody is known who can": {request: risky, cached: nodeA, steps: []step{no(nodeA, messages.Error{Code: messages.CodeIncapable, RetryAfter: 100 * ms}), is(nodeB), done},
+			targets: []string{nodeA, "", nodeB}, waits: []span{about(100 * ms), {}}, owner: nodeB},
+		"no such tenant": {request: risky, cached: nodeA, steps: []step{refuse(nodeA, messages.CodeUnknownTenant)}, targets: []string{nodeA}, code: messages.CodeUnknownTenant, owner: nodeA},
+
 		"draining: the next owner at once": {request: risky, cached: nodeA, steps: []step{no(nodeA, messages.Error{Code: messages.CodeDraining, Owner: nodeB}), done},
 			targets: []string{nodeA, nodeB}, waits: []span{{}}, owner: nodeB},
 		"draining, next owner unknown": {request: risky, cached: nodeA, steps: []step{no(nodeA, messages.Error{Code: messages.CodeDraining, RetryAfter: 100 * ms}),
@@ -96,6 +102,8 @@ func TestDo_WhatFollowsFromAnAnswer(t *testing.T) {
 
 		"overloaded": {request: risky, cached: nodeB, steps: []step{no(nodeB, messages.Error{Code: messages.CodeOverloaded, RetryAfter: 2 * time.Second}),
 			refuse(nodeB, messages.CodeOverloaded), done}, targets: []string{nodeB, nodeB, nodeB}, waits: []span{about(2 * time.Second), back(0)}, owner: nodeB},
+		"nothing more can be saved": {request: risky, cached: nodeB, steps: []step{no(nodeB, messages.Error{Code: messages.CodeUnsavedLimit, RetryAfter: 2 * time.Second}),
+			refuse(nodeB, messages.CodeUnsavedLimit), done}, targets: []string{nodeB, nodeB, nodeB}, waits: []span{about(2 * time.Second), back(0)}, owner: nodeB},
 		"fenced":   {request: risky, cached: nodeA, steps: []step{refuse(nodeA, messages.CodeFenced), done}, targets: []string{nodeA, "", nodeB}, waits: []span{back(0), {}}, owner: nodeB},
 		"closed":   {request: risky, cached: nodeA, steps: []step{refuse(nodeA, messages.CodeClosed), done}, targets: []string{nodeA, "", nodeB}, waits: []span{back(0), {}}, owner: nodeB},
 		"canceled": {request: risky, cached: nodeA, steps: []step{refuse(nodeA, messages.CodeCanceled), done}, targets: []string{nodeA, "", nodeB}, waits: []span{back(0), {}}, owner: nodeB},
@@ -110,6 +118,8 @@ func TestDo_WhatFollowsFromAnAnswer(t *testing.T) {
 		"fenced, in a forget":              {request: purge, cached: nodeB, steps: []step{refuse(nodeB, messages.CodeFenced)}, targets: []string{nodeB}, code: messages.CodeFenced, owner: nodeB},
 		"closed, in a forget":              {request: purge, cached: nodeB, steps: []step{refuse(nodeB, messages.CodeClosed)}, targets: []string{nodeB}, code: messages.CodeClosed, owner: nodeB},
 		"the node's deadline, in forget":   {request: purge, cached: nodeB, steps: []step{refuse(nodeB, messages.CodeDeadlineExceeded)}, targets: []string{nodeB}, code: messages.CodeUnknownOutcome, cause: messages.CodeDeadlineExceeded, owner: nodeB},
+		"unknown, of a forget":             {request: purge, cached: nodeB, steps: []step{unknown(nodeB, messages.CodeDraining)}, targets: []string{nodeB}, code: messages.CodeUnknownOutcome, cause: messages.CodeDraining, owner: nodeB},
+		"draining, before a forget":        {request: purge, cached: nodeB, steps: []step{no(nodeB, messages.Error{Code: messages.CodeDraining, Owner: nodeA}), done}, targets: []string{nodeB, nodeA}, waits: []span{{}}},
 		"held, before a forget":            {request: purge, cached: nodeB, steps: []step{held(nodeB, 100*ms), done}, targets: []string{nodeB, nodeB}, waits: []span{about(100 * ms)}},
 		"a handoff that was done":          {request: hand, cached: nodeB, steps: []step{done}, targets: []string{nodeB}},
 		"a handoff that another owner did": {request: hand, cached: nodeA, steps: []step{notOwner(nodeA, nodeB), done}, targets: []string{nodeA, nodeB}, waits: []span{{}}},

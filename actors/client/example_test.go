@@ -62,13 +62,9 @@ func Example() {
 
 	fmt.Println(tenant.Forget(ctx))
 	_, err = tenant.Query(ctx, "SELECT count(*) FROM events")
-	fmt.Println(errors.Is(err, messages.ErrHistoryLost)) // what this handle has seen is gone: it is told once
-	result, err = tenant.Query(ctx, "SELECT count(*) FROM events")
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Println(result.Rows[0][0], tenant.Seen().Epoch)
+	fmt.Println(errors.Is(err, messages.ErrUnknownTenant)) // reading creates nothing
+	first, err = tenant.Append(ctx, messages.Event{Kind: "trip.logged", IdemKey: "trip-1"})
+	fmt.Println(first.Seq, first.Duplicate, err, tenant.Seen().Epoch)
 
 	if err := errors.Join(c.Close(), node.Shutdown(ctx)); err != nil {
 		fmt.Println(err)
@@ -80,5 +76,5 @@ func Example() {
 	// 1 {2 1}
 	// <nil>
 	// true
-	// 0 3
+	// 1 false <nil> 3
 }

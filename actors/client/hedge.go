@@ -140,7 +140,7 @@ func named(reply *messages.Reply) string {
 		return ""
 	case reply.Error == nil:
 		return reply.Owner
-	case reply.Error.Code == messages.CodeNotOwner || reply.Error.Code == messages.CodeDraining:
+	case reply.Error.Code == messages.CodeNotOwner || reply.Error.Code == messages.CodeDraining || reply.Error.Code == messages.CodeIncapable:
 		return reply.Error.Owner
 	}
 	return ""

@@ -25,5 +25,5 @@ func TestImports_NothingOfANode(t *testing.T) {
 			require.NotContains(t, dep, heavy)
 		}
 	}
-	require.Equal(t, []string{"messages", "stores/nats/natsconn", "actors/client"}, own)
+	require.Equal(t, []string{"messages", "internal/smallfile", "stores/nats/natsconn", "actors/client"}, own)
 }

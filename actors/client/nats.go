@@ -1,12 +1,10 @@
 package client
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"sync"
 
 	"github.com/nats-io/nats.go"
@@ -161,37 +159,13 @@ func (t *natsTransport) tooLarge(req *messages.Request, size int) *messages.Repl
 		Message: fmt.Sprintf("the request has %d bytes, the NATS server takes at most %d", size, t.conn.MaxPayload())})
 }
 
-// decodeReply reads a reply. Numbers of a result stay exact.
-func decodeReply(data []byte) (*messages.Reply, error) {
-	malformed := func(err error) error {
-		return &messages.Error{Code: messages.CodeInternal, Message: "malformed reply: not a JSON document of ours", Err: err}
+// decodeReply reads a reply.
+func decodeReply(data []byte) (reply *messages.Reply, err error) {
+	if err = messages.CheckValues(data, messages.MaxReplyValues); err == nil { // an owner does not send more
+		err = json.Unmarshal(data, &reply)
 	}
-	var reply *messages.Reply
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	if err := d.Decode(&reply); err != nil {
-		return nil, malformed(err)
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return nil, malformed(errors.New("something follows it"))
-	}
-	if reply == nil || reply.Result == nil {
-		return reply, nil
-	}
-	for _, row := range reply.Result.Rows {
-		for i, value := range row {
-			n, ok := value.(json.Number)
-			if !ok {
-				continue
-			}
-			if whole, err := n.Int64(); err == nil {
-				row[i] = whole
-			} else if f, err := n.Float64(); err == nil {
-				row[i] = f
-			} else {
-				return nil, malformed(err)
-			}
-		}
+	if err != nil {
+		return nil, &messages.Error{Code: messages.CodeInternal, Message: "malformed reply: not a JSON document of ours", Err: err}
 	}
 	return reply, nil
 }

@@ -100,7 +100,7 @@ func TestNATS_ThereAndBack(t *testing.T) {
 		targets, last = append(targets, target), *req
 		mu.Unlock()
 		respond(msg, &messages.Reply{Owner: nodeA, Epoch: 1 << 60, Seq: 1<<53 + 1, Result: &messages.Result{Columns: []string{"a"},
-			Rows: [][]any{{int64(1<<53 + 1), int64(-1 << 63), 0.5, 1e300, "1", true, nil, []byte{1}}}}})
+			Rows: [][]any{{int64(1<<53 + 1), int64(-1 << 63), 0.5, 1e300, "1", 100.0, nil, []byte{1}}}}})
 	})
 	c := dial(t, client.NATSConfig{Config: natsconn.Config{URL: s.URL()}})
 	tenant, err := c.Tenant(tenantKey.Org, tenantKey.Tenant)
@@ -108,7 +108,7 @@ func TestNATS_ThereAndBack(t *testing.T) {
 	for range 2 {
 		result, err := tenant.Query(t.Context(), "SELECT ?", int64(1<<53+1))
 		require.NoError(t, err)
-		require.Equal(t, [][]any{{int64(1<<53 + 1), int64(-1 << 63), 0.5, 1e300, "1", true, nil, "AQ=="}}, result.Rows)
+		require.Equal(t, [][]any{{int64(1<<53 + 1), int64(-1 << 63), 0.5, 1e300, "1", 100.0, nil, []byte{1}}}, result.Rows)
 	}
 	require.Equal(t, messages.Seen{Epoch: 1 << 60, Seq: 1<<53 + 1}, tenant.Seen())
 	mu.Lock()

@@ -14,8 +14,11 @@ import (
 // an older one: it reads its own writes, and time does not run backwards for it, also when the tenant moves to
 // another node. When a crash has taken events that the handle has seen (the declared loss of snapshot
 // durability), the next call fails once with CodeHistoryLost, and nothing is done; the calls after it work on
-// what is left. The same is told when the tenant was forgotten meanwhile. Two handles on one tenant
+// what is left. The same is told when the tenant was forgotten meanwhile and created anew. Two handles on one tenant
 // know nothing of each other.
+//
+// Append, AppendAll, Call and CallOnce create a tenant that there is not. Every other method creates nothing: it is
+// CodeUnknownTenant where there is no such tenant, or where it was forgotten and not written to since.
 //
 // Every method returns typed errors (messages.Error), those of actors.Tenant among them. What is a matter of
 // where the tenant is, or of nodes that come and go, is not: the client tries again until the deadline of
@@ -62,10 +65,15 @@ func (t *Tenant) learn(req *messages.Request, reply *messages.Reply) {
 		if t.seen == req.Seen || t.seen.Before(state) {
 			t.seen = state
 		}
+	case reply.Error != nil && reply.Error.Code == messages.CodeUnknownTenant:
+		// It was told that all of it is gone. Whoever creates the tenant does so at a later epoch.
+		if t.seen == req.Seen {
+			t.seen.Seq = 0
+		}
 	case reply.Error != nil || !tellsState(req.Action):
-	case req.Action == messages.ActionSnapshot && t.seen != (messages.Seen{}) && state.Epoch != t.seen.Epoch:
-		// A snapshot is taken without asking what the caller has seen. The next request must ask whether
-		// this epoch began with all of it.
+	case state.Epoch != t.seen.Epoch && (req.Action == messages.ActionSnapshot && t.seen != (messages.Seen{}) || req.Seen.Before(t.seen)):
+		// A snapshot is taken without asking what the caller has seen; and what another request has shown while this one
+		// was under way, this one has not asked about. The next request must ask whether this epoch has all of it.
 	case t.seen.Before(state):
 		t.seen = state
 	}
@@ -116,13 +124,12 @@ func (t *Tenant) CallOnce(ctx context.Context, command, idemKey string, in json.
 	return reply.Output, reply.Duplicate, nil
 }
 
-// Query runs one read-only statement within the limits of the node. An argument is nil, a boolean, a number, a
-// string or []byte; see messages.EncodeArgument. A value of the result is what JSON makes of it: nil, int64,
-// float64 (one without a fraction is an int64 as well), bool, or string: blobs in base64, times in RFC 3339.
+// Query runs one read-only statement within the limits of the node. Arguments are what messages.SQLValue takes; a value of the
+// result is nil, int64, float64, string or []byte, as on the node itself.
 func (t *Tenant) Query(ctx context.Context, sql string, args ...any) (*messages.Result, error) {
 	req := messages.Request{Action: messages.ActionQuery, SQL: sql}
 	for _, arg := range args {
-		raw, err := messages.EncodeArgument(arg)
+		raw, err := messages.EncodeValue(arg)
 		if err != nil {
 			return nil, err
 		}

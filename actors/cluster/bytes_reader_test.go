@@ -18,7 +18,7 @@ import (
 // Requests that wait are held in memory: many large ones must not take all of it.
 func TestLargeRequestsThatWaitAreBoundedInBytes(t *testing.T) {
 	f := newFleet(t)
-	a := f.join("a", func(_ *actors.Config, c *cluster.Config) { c.MaxRequestBytes, c.MoveTimeout = 8<<20, time.Minute })
+	a := f.join("a", func(n *actors.Config, c *cluster.Config) { n.MaxRequestBytes, c.MoveTimeout = 8<<20, time.Minute })
 	subjects, err := client.NewSubjects("")
 	require.NoError(t, err)
 	large, err := json.Marshal(messages.Request{Version: messages.WireVersion, Action: messages.ActionCall, Key: f.key(1), TimeoutMS: 60_000,

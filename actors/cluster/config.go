@@ -48,9 +48,6 @@ type Config struct {
 	// MaxRequests bounds the requests from other processes that are in flight here, waiting ones included; beyond
 	// it they are refused as overloaded at once; default 10,000.
 	MaxRequests int
-	// MaxRequestBytes bounds what these requests have in bytes, all together; beyond it they are overloaded, too;
-	// default 256 MiB, at least 8 MiB: the size of one.
-	MaxRequestBytes int
 
 	// Client is how requests that come in on this node are routed (Do, Tenant).
 	Client client.Config
@@ -61,9 +58,6 @@ type Config struct {
 	// Now is the clock; default time.Now.
 	Now func() time.Time
 }
-
-// minRequestBytes is what one request may have.
-const minRequestBytes = messages.MaxMessageBytes
 
 func (c Config) withDefaults() Config {
 	for v, d := range map[*time.Duration]time.Duration{&c.HeartbeatEvery: 500 * time.Millisecond, &c.RebalanceEvery: 30 * time.Second, &c.MoveTimeout: 10 * time.Second,
@@ -77,7 +71,7 @@ func (c Config) withDefaults() Config {
 			*v = d
 		}
 	}
-	for v, d := range map[*int]int{&c.MovesPerSecond: 50, &c.MoveParallel: 4, &c.MaxRequests: 10_000, &c.MaxRequestBytes: 256 << 20} {
+	for v, d := range map[*int]int{&c.MovesPerSecond: 50, &c.MoveParallel: 4, &c.MaxRequests: 10_000} {
 		if *v == 0 {
 			*v = d
 		}
@@ -118,9 +112,6 @@ func (c Config) Validate() error {
 	}
 	if c.DeadAfter < 2*c.HeartbeatEvery {
 		fail("a member must not be given up before two heartbeats: %v is below twice %v", c.DeadAfter, c.HeartbeatEvery)
-	}
-	if c.MaxRequestBytes < minRequestBytes {
-		fail("the bound of requests in bytes must be at least %d, is %d", minRequestBytes, c.MaxRequestBytes)
 	}
 	for name, n := range map[string]int{"moves per second": c.MovesPerSecond, "parallel moves": c.MoveParallel, "requests": c.MaxRequests} {
 		if n < 1 {

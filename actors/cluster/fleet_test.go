@@ -19,6 +19,7 @@ import (
 	"github.com/leasehold/leasehold/actors/cluster"
 	"github.com/leasehold/leasehold/ledgeractor"
 	"github.com/leasehold/leasehold/messages"
+	"github.com/leasehold/leasehold/stores"
 	"github.com/leasehold/leasehold/stores/dir"
 	"github.com/leasehold/leasehold/stores/nats/natsconn"
 	"github.com/leasehold/leasehold/stores/nats/natsserver"
@@ -57,6 +58,8 @@ func newFleet(t testing.TB) *fleet {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, leases.Close()) })
 	durable, err := dir.Open(t.Context(), dir.Config{Root: filepath.Join(root, "durable"), NoSync: true})
+	require.NoError(t, err)
+	_, err = stores.Bind(t.Context(), leases, durable) // some tests write records before there is a node
 	require.NoError(t, err)
 	return &fleet{t: t, root: root, server: ns, leases: leases, durable: durable}
 }

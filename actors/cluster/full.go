@@ -14,7 +14,7 @@ import (
 // something. What needs no room it goes on serving.
 
 func (m *Member) info() Info {
-	return Info{Owner: m.self, Name: m.node.Name(), Started: m.started, State: m.says(), Open: int(m.open.Load())}
+	return Info{Owner: m.self, Name: m.node.Name(), Started: m.started, State: m.says(), Open: int(m.open.Load()), App: m.app, Needs: int(m.needs.Load())}
 }
 
 // says returns the state that the others are told.
@@ -25,21 +25,24 @@ func (m *Member) says() State {
 	return StateFull
 }
 
-// suggest returns who should try to acquire a tenant that nobody holds; "": nobody can. The view may not know yet
-// that this member leaves, or that its disk is full.
+// suggest returns who should try to acquire a tenant that nobody holds; "": nobody can, as far as it is known here what
+// the tenant wants. The view may not know yet that this member leaves, or that its disk is full.
 func (m *Member) suggest(r *roster, key messages.Key, avoid []string) string {
 	without := ""
 	if m.says() != StateServing {
 		without = m.self
 	}
-	return r.suggest(key, avoid, without)
+	return r.able(m.wants(key), without).suggest(key, avoid, without)
 }
 
 // instead says who should be asked for a tenant that this member would have to open, and has no room for; nil: it may
 // try.
-func (m *Member) instead(req *messages.Request) *messages.Reply {
+func (m *Member) instead(ctx context.Context, req *messages.Request) *messages.Reply {
 	if refusal := m.noRoom.recall(req.Key, m.cfg.Now()); refusal != nil {
 		return m.refuse(refusal)
+	}
+	if refusal := m.unable.recall(req.Key, m.cfg.Now()); refusal != nil {
+		return m.passOn(ctx, req, m.wants(req.Key), refusal)
 	}
 	if m.node.Full() == nil {
 		return nil
@@ -50,30 +53,51 @@ func (m *Member) instead(req *messages.Request) *messages.Reply {
 	return nil // the node says why it cannot
 }
 
-// outOfRoom sends on a request whose tenant this node had no room for when it opened it: nothing was done, and the lease
-// was released. It is a move like others: else the next owner would let this one, the last owner, go first. nil: nobody
-// else takes the tenant, and the refusal is the answer.
-func (m *Member) outOfRoom(ctx context.Context, req *messages.Request, refusal *messages.Error) *messages.Reply {
-	if refusal.Code != messages.CodeStorage || !req.Opens() || m.node.Serves(req.Key) {
+// turnedDown sends on a request whose tenant this node could not open, because it had no room for it or is not able to: nothing
+// was done, and the lease was released. nil: it was not that.
+func (m *Member) turnedDown(ctx context.Context, req *messages.Request, refusal *messages.Error) *messages.Reply {
+	if !req.Opens() || m.node.Serves(req.Key) {
 		return nil
 	}
-	m.noRoom.remember(req.Key, refusal, m.cfg.Now())
-	to := m.roster.Load().suggest(req.Key, req.Avoid, m.self)
-	if to == "" || to == m.self || m.send(ctx, to, moveExpect, req.Key) != nil {
+	switch refusal.Code {
+	case messages.CodeStorage:
+		m.noRoom.remember(req.Key, refusal, m.cfg.Now().Add(rememberNoRoom))
+	case messages.CodeIncapable:
+		m.unable.remember(req.Key, refusal, m.cfg.Now().Add(rememberUnable))
+	default:
 		return nil
 	}
-	m.departures.remember(req.Key, to)
-	_ = m.send(ctx, to, moveTake, req.Key) // if this gets lost, the request opens the tenant there
-	return m.elsewhere(req.Key, to, 0)
+	return m.passOn(ctx, req, m.wants(req.Key), refusal)
 }
 
-// takes returns nil, or why this member takes no tenant from another one.
-func (m *Member) takes(key messages.Key) error {
+// passOn hands a tenant that this member does not open to one that may. It is a move like others: else the next owner
+// would let this one, the last owner, go first. If nobody else takes the tenant, the refusal is the answer.
+func (m *Member) passOn(ctx context.Context, req *messages.Request, w wants, refusal *messages.Error) *messages.Reply {
+	named := *refusal
+	r := m.roster.Load().able(w, m.self)
+	if to := r.suggest(req.Key, req.Avoid, m.self); to != "" && to != m.self && m.send(ctx, to, moveExpect, req.Key) == nil {
+		m.departures.remember(req.Key, to)
+		_ = m.send(ctx, to, moveTake, req.Key) // if this gets lost, the request opens the tenant there
+		if refusal.Code != messages.CodeIncapable {
+			return m.elsewhere(req.Key, to, 0)
+		}
+		named.Owner = to
+	}
+	return m.refuse(&named)
+}
+
+// takes returns nil, or why this member takes no tenant from another one that needs an application of this version.
+func (m *Member) takes(key messages.Key, needs int) error {
 	if m.Leaving() || m.node.Stopping() {
 		return &messages.Error{Code: messages.CodeDraining, Key: key.String(), Message: "the member leaves"}
 	}
-	if err := m.noRoom.recall(key, m.cfg.Now()); err != nil {
-		return err
+	if needs > m.app.Schema {
+		return &messages.Error{Code: messages.CodeIncapable, Key: key.String(), Needs: needs, Message: "the application of this member is too old for the tenant's ledger"}
+	}
+	for _, known := range []*refusals{&m.unable, &m.noRoom.refusals} {
+		if refusal := known.recall(key, m.cfg.Now()); refusal != nil {
+			return refusal
+		}
 	}
 	return m.node.Full()
 }
@@ -107,7 +131,7 @@ func (m *Member) relieve(ctx context.Context, pause time.Duration) {
 	if len(list) == 0 {
 		return // there is room again
 	}
-	m.log.Warn("moving tenants that could not store something: the local disk is full", "tenants", len(list))
+	m.log.Warn("moving tenants that could not store something", "tenants", len(list), "error", m.node.Full())
 	m.moveEach(ctx, list, pause)
 }
 
@@ -115,50 +139,60 @@ func (m *Member) relieve(ctx context.Context, pause time.Duration) {
 // for every member, and must not go in circles, because each round costs an epoch and a restore.
 const rememberNoRoom = 5 * time.Second
 
-// noRoom are the tenants that this node had no room for a moment ago. A lock for the same reason as in arrivals.
+// noRoom are the tenants that this node had no room for a moment ago.
 type noRoom struct {
+	refusals
 	// Of the goroutine of the membership.
 	full     bool      // as of the last heartbeat
 	relieved time.Time // when cramped tenants were last moved
+}
 
+// refusals are the tenants that this member could not open a while ago. A lock for the same reason as in arrivals.
+type refusals struct {
 	mu   sync.Mutex
-	keys map[messages.Key]lackOfRoom
+	keys map[messages.Key]refused
 }
 
-type lackOfRoom struct {
-	refusal *messages.Error
-	until   time.Time
+type refused struct {
+	why   *messages.Error
+	until time.Time
 }
 
-func (n *noRoom) remember(key messages.Key, refusal *messages.Error, now time.Time) {
+func (n *refusals) remember(key messages.Key, why *messages.Error, until time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for k, one := range n.keys {
-		if !now.Before(one.until) {
-			delete(n.keys, k)
-		}
-	}
 	if n.keys == nil {
-		n.keys = make(map[messages.Key]lackOfRoom)
+		n.keys = make(map[messages.Key]refused)
 	}
-	n.keys[key] = lackOfRoom{refusal, now.Add(rememberNoRoom)}
+	n.keys[key] = refused{why, until}
 }
 
-// recall returns the refusal of a tenant that there was no room for; nil: none, or too long ago.
-func (n *noRoom) recall(key messages.Key, now time.Time) error {
+// recall returns why a tenant could not be opened; nil: it could, or that was too long ago.
+func (n *refusals) recall(key messages.Key, now time.Time) *messages.Error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	one, ok := n.keys[key]
 	if !ok || !now.Before(one.until) {
 		return nil
 	}
-	refusal := *one.refusal
-	refusal.RetryAfter = one.until.Sub(now)
-	return &refusal
+	why := *one.why
+	why.RetryAfter = one.until.Sub(now)
+	return &why
 }
 
-// begin drops all of them: there is room again, or it is known that there is none.
-func (n *noRoom) begin() {
+// sweep drops what is too old.
+func (n *refusals) sweep(now time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for key, one := range n.keys {
+		if !now.Before(one.until) {
+			delete(n.keys, key)
+		}
+	}
+}
+
+// begin drops all of them: what was in their way may be over.
+func (n *refusals) begin() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	clear(n.keys)

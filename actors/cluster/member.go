@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -13,32 +14,37 @@ import (
 
 	"github.com/leasehold/leasehold/actors"
 	"github.com/leasehold/leasehold/actors/client"
+	"github.com/leasehold/leasehold/internal/loglimit"
 	"github.com/leasehold/leasehold/messages"
 )
 
 // Member is a node's membership of a cluster. All methods are safe for concurrent use.
 type Member struct {
-	cfg      Config
-	node     *actors.Node
-	self     string
-	log      *slog.Logger
-	conn     *natsgo.Conn
-	subjects client.Subjects
-	client   *client.Client
-	metrics  *metrics
-	started  time.Time
+	cfg       Config
+	node      *actors.Node
+	self      string
+	log       *slog.Logger
+	untrusted *slog.Logger // for what others can cause as often as they like
+	conn      *natsgo.Conn
+	subjects  client.Subjects
+	client    *client.Client
+	metrics   *metrics
+	started   time.Time
 
 	arrivals   *arrivals
 	departures *departures
 	sightings  *sightings
 	noRoom     noRoom
+	unable     refusals   // tenants whose ledgers this member's application cannot open
+	swapped    refusals   // tenants that were moved for the sake of a command
+	app        actors.App // of this member
 
 	// What the goroutine of the membership tells the others.
 	roster   atomic.Pointer[roster]
 	state    atomic.Pointer[State]
 	open     atomic.Int64 // tenants that the node serves, as of the last heartbeat
+	needs    atomic.Int64 // the newest version of an application that one of them needs
 	inFlight atomic.Int64 // requests
-	inBytes  atomic.Int64 // what they have
 
 	beats   chan Info     // from the subscription to the membership
 	nudge   chan struct{} // asks the membership for a heartbeat at once
@@ -54,9 +60,12 @@ type Member struct {
 	unsettle context.CancelFunc
 	running  sync.WaitGroup // the two goroutines of the membership
 	work     work           // requests and moves
-	asked    atomic.Bool    // to leave
-	left     chan struct{}  // closed when Leave is through
-	leaveErr error          // read after left
+	// Of the goroutine of the membership.
+	compared, outdated bool
+
+	asked    atomic.Bool   // to leave
+	left     chan struct{} // closed when Leave is through
+	leaveErr error         // read after left
 	closing  sync.Once
 }
 
@@ -73,12 +82,16 @@ func Join(ctx context.Context, cfg Config) (*Member, error) {
 		return nil, err
 	}
 	m := &Member{
-		cfg: cfg, node: cfg.Node, self: cfg.Node.Owner(), log: cfg.Log, conn: cfg.Conn, subjects: subjects, started: cfg.Now(),
+		cfg: cfg, node: cfg.Node, self: cfg.Node.Owner(), log: cfg.Log, untrusted: slog.New(loglimit.New(cfg.Log.Handler(), cfg.Now)), conn: cfg.Conn, subjects: subjects, started: cfg.Now(),
 		arrivals: newArrivals(cfg.Now), sightings: newSightings(cfg.Now), departures: &departures{now: cfg.Now, keys: make(map[messages.Key]departure)},
 		beats: make(chan Info, 256), nudge: make(chan struct{}, 1), changed: make(chan struct{}, 1), cramped: make(chan struct{}, 1), left: make(chan struct{}), known: make(chan struct{}),
 	}
 	m.life, m.end = context.WithCancel(context.Background())
 	m.settled, m.unsettle = context.WithCancel(m.life)
+	m.app = m.node.App()
+	if own, err := json.Marshal(m.app); err != nil || len(own) > maxBeatBytes/2 {
+		return nil, &messages.Error{Code: messages.CodeInvalidArgument, Message: "the names of the application's commands do not fit into a heartbeat", Err: err}
+	}
 	m.setState(StateServing)
 	m.roster.Store(&roster{self: m.self, all: []Info{m.info()}})
 	remote, err := client.NewNATS(cfg.Conn, cfg.Cluster)
@@ -189,7 +202,7 @@ func (m *Member) say(b beat) error {
 
 func (m *Member) heardBeat(msg *natsgo.Msg) {
 	var b beat
-	if err := json.Unmarshal(msg.Data, &b); err != nil || b.Owner == "" || b.Owner == m.self {
+	if len(msg.Data) > maxBeatBytes || json.Unmarshal(msg.Data, &b) != nil || messages.ValidateOwner(b.Owner) != nil || b.Owner == m.self {
 		return
 	}
 	select {
@@ -208,6 +221,9 @@ func wake(c chan struct{}) {
 	}
 }
 
+// maxBeatBytes bounds a heartbeat. It names the commands of an application.
+const maxBeatBytes = 64 << 10
+
 // membership is the goroutine that knows who the others are.
 func (m *Member) membership() {
 	v := newView(m.cfg.HeartbeatEvery, m.cfg.DeadAfter, m.cfg.Now())
@@ -221,7 +237,7 @@ func (m *Member) membership() {
 		case <-m.nudge:
 			_ = m.say(beat{Info: m.info()}) // if it cannot be said now, it is at the next tick
 		case <-ticker.C:
-			m.open.Store(int64(len(m.node.Serving())))
+			m.count()
 			_ = m.say(beat{Info: m.info()})
 			changed = v.tick(m.conn.IsConnected(), m.cfg.Now())
 			m.departures.sweep()
@@ -230,7 +246,11 @@ func (m *Member) membership() {
 				m.sightings.begin()
 			}
 			m.sightings.sweep()
+			m.noRoom.sweep(m.cfg.Now())
+			m.unable.sweep(m.cfg.Now())
+			m.swapped.sweep(m.cfg.Now())
 			changed = m.watchDisk() || changed
+			m.compare(v.members(m.info()))
 		case <-m.life.Done():
 			return
 		}
@@ -241,14 +261,33 @@ func (m *Member) membership() {
 		m.metrics.members.Set(float64(len(all)))
 		if changed {
 			m.arrivals.endIf(func(from string) bool { return !r.live(from) }) // who died says nothing any more
-			names := make([]string, len(all))
-			for i, one := range all {
-				names[i] = one.Owner + " " + string(one.State)
-			}
-			m.log.Info("the members have changed", "members", names)
+			m.logChange(all)
 			wake(m.changed)
 		}
 	}
+}
+
+// maxLogged bounds the members that a line of the log names.
+const maxLogged = 16
+
+// logChange logs who the members are now. Whoever can send heartbeats can have it written as often as he likes.
+func (m *Member) logChange(all []Info) {
+	names := make([]string, 0, maxLogged)
+	for _, one := range all[:min(len(all), maxLogged)] {
+		names = append(names, one.Owner+" "+string(one.State))
+	}
+	m.untrusted.Info("the members have changed", "count", len(all), "members", names)
+}
+
+// count counts what the node serves, and what that needs.
+func (m *Member) count() {
+	open, needs := 0, 0
+	for _, key := range m.node.Serving() {
+		schema, _ := m.node.Wants(key)
+		open, needs = open+1, max(needs, schema)
+	}
+	m.open.Store(int64(open))
+	m.needs.Store(int64(needs))
 }
 
 // Members returns who the members are, this one included, as far as this one knows, in the order of
@@ -285,6 +324,10 @@ func (m *Member) Leave(ctx context.Context) error {
 		m.deafen(m.subs.any) // others say from now on who should be asked
 		_ = m.say(beat{Info: m.info()})
 		m.leaveErr = m.moveAll(ctx)
+		m.holdOn(ctx)
+		if keys, _ := m.stranded(); len(keys) > 0 || len(m.misplaced()) > 0 {
+			m.leaveErr = errors.Join(m.moveAll(ctx), m.leftBehind(keys))
+		}
 		close(m.left)
 	}
 	select {

@@ -30,22 +30,27 @@ type move struct {
 	From string       `json:"from"`
 	// MostMS is how long the move may take, in ms.
 	MostMS int64 `json:"most_ms"`
+	// Needs is the version of its application that the next owner must have.
+	Needs int `json:"needs,omitempty"`
 }
 
 type moveReply struct {
 	Error *messages.Error `json:"error,omitempty"`
 }
 
+// maxMoveBytes bounds a message of a move.
+const maxMoveBytes = 4096
+
 // heardMove answers another member that moves a tenant here.
 func (m *Member) heardMove(msg *natsgo.Msg) {
 	var in move
 	answer := moveReply{}
-	if err := json.Unmarshal(msg.Data, &in); err != nil || in.Key.Validate() != nil || in.From == "" {
+	if len(msg.Data) > maxMoveBytes || json.Unmarshal(msg.Data, &in) != nil || in.Key.Validate() != nil || messages.ValidateOwner(in.From) != nil {
 		answer.Error = &messages.Error{Code: messages.CodeInvalidArgument, Message: "not a message of a move"}
 	} else {
 		switch in.Kind {
 		case moveExpect:
-			if err := m.takes(in.Key); err != nil {
+			if err := m.takes(in.Key, in.Needs); err != nil {
 				answer.Error = messages.AsError(err)
 				break
 			}
@@ -82,7 +87,10 @@ func (m *Member) take(in move) {
 	ctx, cancel := context.WithTimeout(m.life, m.cfg.MoveTimeout)
 	defer cancel()
 	if _, err := m.node.Tenant(ctx, in.Key.Org, in.Key.Tenant); err != nil {
-		m.log.Warn("a tenant that was handed over could not be opened; the next request tries again", "key", in.Key.String(), "code", messages.CodeOf(err))
+		if e := messages.AsError(err); e.Code == messages.CodeIncapable {
+			m.unable.remember(in.Key, e, m.cfg.Now().Add(rememberUnable))
+		}
+		m.untrusted.Warn("a tenant that was handed over could not be opened; the next request tries again", "key", in.Key.String(), "code", messages.CodeOf(err))
 	}
 }
 
@@ -91,7 +99,7 @@ func (m *Member) send(ctx context.Context, to, kind string, key messages.Key) er
 	if deadline, ok := ctx.Deadline(); ok {
 		left = min(left, time.Until(deadline))
 	}
-	data, err := messages.EncodeWire(move{Kind: kind, Key: key, From: m.self, MostMS: left.Milliseconds()})
+	data, err := messages.EncodeWire(move{Kind: kind, Key: key, From: m.self, MostMS: left.Milliseconds(), Needs: m.wants(key).schema})
 	if err != nil {
 		return err
 	}
@@ -114,6 +122,11 @@ func (m *Member) send(ctx context.Context, to, kind string, key messages.Key) er
 	return nil
 }
 
+// notTaken is the error of a move that has not begun: the next owner does not take the tenant, or is not there any more.
+type notTaken struct{ error }
+
+func (e notTaken) Unwrap() error { return e.error }
+
 // move hands one tenant to another member.
 func (m *Member) move(ctx context.Context, key messages.Key, to string) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.MoveTimeout)
@@ -121,7 +134,7 @@ func (m *Member) move(ctx context.Context, key messages.Key, to string) (err err
 	begun := m.cfg.Now()
 	defer func() { m.metrics.moved(m.cfg.Now().Sub(begun), err) }()
 	if err := m.send(ctx, to, moveExpect, key); err != nil {
-		return err
+		return notTaken{err}
 	}
 	// Before the release: whoever asks right after it must be sent on.
 	m.departures.remember(key, to)
@@ -134,13 +147,13 @@ func (m *Member) move(ctx context.Context, key messages.Key, to string) (err err
 	return nil
 }
 
-// place returns the member that should have a tenant which this node serves; "": this one, or nobody else can. That the
+// place returns the member that should have a tenant which this node serves, other than those to avoid; "": this one, or nobody else can. That the
 // disk is full is no reason to move what needs no room.
-func (m *Member) place(key messages.Key) string {
+func (m *Member) place(key messages.Key, avoid ...string) string {
 	if m.says() == StateFull && !m.node.Cramped(key) {
 		return ""
 	}
-	if to := m.suggest(m.roster.Load(), key, nil); to != m.self {
+	if to := m.suggest(m.roster.Load(), key, avoid); to != m.self && !slices.Contains(avoid, to) {
 		return to
 	}
 	return ""
@@ -149,6 +162,15 @@ func (m *Member) place(key messages.Key) string {
 // misplaced returns the tenants that this node serves and another member should.
 func (m *Member) misplaced() []messages.Key {
 	return slices.DeleteFunc(m.node.Serving(), func(key messages.Key) bool { return m.place(key) == "" })
+}
+
+// leftBehind says which tenants nobody else can open.
+func (m *Member) leftBehind(keys []messages.Key) error {
+	var errs []error
+	for _, key := range keys {
+		errs = append(errs, &messages.Error{Code: messages.CodeIncapable, Key: key.String(), Message: "no member that goes on can open the tenant"})
+	}
+	return errors.Join(errs...)
 }
 
 // moveAll moves everything that this node serves, for Leave.
@@ -180,11 +202,11 @@ func (m *Member) othersLeave() bool {
 }
 
 // share is place for tenants that are only shared out.
-func (m *Member) share(key messages.Key) string {
+func (m *Member) share(key messages.Key, avoid ...string) string {
 	if m.othersLeave() {
 		return "" // it is looked at again when they have left
 	}
-	return m.place(key)
+	return m.place(key, avoid...)
 }
 
 // moveEach moves tenants, some at a time, with a pause before each. A long list takes a while, so each goes to the
@@ -193,8 +215,8 @@ func (m *Member) moveEach(ctx context.Context, list []messages.Key, pause time.D
 	return m.moveTo(ctx, list, pause, m.place)
 }
 
-// moveTo is moveEach to where place says; "": nowhere.
-func (m *Member) moveTo(ctx context.Context, list []messages.Key, pause time.Duration, place func(messages.Key) string) []error {
+// moveTo is moveEach to where place says; "": nowhere. Who does not take a tenant, or is gone, is passed over.
+func (m *Member) moveTo(ctx context.Context, list []messages.Key, pause time.Duration, place func(key messages.Key, avoid ...string) string) []error {
 	var group errgroup.Group
 	group.SetLimit(max(m.cfg.MoveParallel, min(len(list)/perMove, mostMoves)))
 	failed := make(chan error, len(list))
@@ -208,6 +230,12 @@ func (m *Member) moveTo(ctx context.Context, list []messages.Key, pause time.Dur
 				return nil
 			}
 			err := m.move(ctx, key, to)
+			for avoid := []string{to}; errors.As(err, new(notTaken)) && ctx.Err() == nil; avoid = append(avoid, to) {
+				if to = place(key, avoid...); to == "" {
+					break
+				}
+				err = m.move(ctx, key, to)
+			}
 			if err != nil && messages.CodeOf(err) != messages.CodeNotOwner { // it closed in between
 				m.log.Warn("a tenant was not handed over", "key", key.String(), "to", to, "code", messages.CodeOf(err))
 				failed <- err

@@ -112,11 +112,15 @@ func (m *Member) answer(ctx context.Context, req *messages.Request) *messages.Re
 // redirect says who should be asked for a tenant that is not open here; nil: this member may open it.
 func (m *Member) redirect(ctx context.Context, req *messages.Request) *messages.Reply {
 	if !req.Opens() {
-		lease, known, err := m.node.Lease(ctx, req.Key)
+		lease, _, err := m.node.Lease(ctx, req.Key)
 		switch r := m.roster.Load(); {
 		case err != nil:
 			return m.refuse(err) // of a read: nothing was done
-		case known && lease.Owner != m.self && r.live(lease.Owner):
+		case !lease.Exists():
+			if err := m.node.Absent(ctx, req.Key, lease); err != nil {
+				return m.refuse(err)
+			}
+		case lease.Owner != m.self && r.live(lease.Owner):
 			return m.elsewhere(req.Key, lease.Owner, lease.Epoch)
 		}
 		return m.refuse(&messages.Error{Code: messages.CodeNotFound, Key: req.Key.String(), Message: "the tenant is not open on any member"})
@@ -125,7 +129,7 @@ func (m *Member) redirect(ctx context.Context, req *messages.Request) *messages.
 		if reply := m.yield(ctx, req); reply != nil {
 			return reply
 		}
-		return m.instead(req)
+		return m.instead(ctx, req)
 	}
 	owner, epoch, err := m.locate(ctx, req)
 	switch {
@@ -139,12 +143,15 @@ func (m *Member) redirect(ctx context.Context, req *messages.Request) *messages.
 
 // local carries a request out on this node, and makes its refusals name whom to ask.
 func (m *Member) local(ctx context.Context, req *messages.Request) *messages.Reply {
+	if reply := m.unknown(ctx, req); reply != nil {
+		return reply
+	}
 	reply := m.node.Do(ctx, req)
 	e := reply.Error
 	if e == nil {
 		return reply
 	}
-	if reply := m.outOfRoom(ctx, req, e); reply != nil {
+	if reply := m.turnedDown(ctx, req, e); reply != nil {
 		return reply
 	}
 	r := m.roster.Load()

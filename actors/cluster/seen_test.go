@@ -20,9 +20,10 @@ func TestAStateThatNeverWasIsRefusedAtOnce(t *testing.T) {
 	for _, via := range []interface {
 		Do(context.Context, *messages.Request) *messages.Reply
 	}{a, b, f.client()} {
-		for i := range 2 { // the second one is opened by this
+		for i := range 2 { // the second one is created by this
 			begun := time.Now()
-			reply := via.Do(within(t, 5*time.Minute), &messages.Request{Action: messages.ActionEvents, Key: f.key(i), Seen: messages.Seen{Epoch: 77, Seq: 9}})
+			reply := via.Do(within(t, 5*time.Minute), &messages.Request{Action: messages.ActionAppend, Key: f.key(i), Seen: messages.Seen{Epoch: 77, Seq: 9},
+				Events: []messages.Event{{Kind: "k", IdemKey: "1"}}})
 			require.Equal(t, messages.CodeHistoryLost, messages.CodeOf(reply.Error), "%v", reply.Error)
 			require.EqualValues(t, 1, reply.Epoch)
 			require.Less(t, time.Since(begun), time.Minute)

@@ -26,12 +26,17 @@ func (m *Member) heardRequest(msg *natsgo.Msg, direct bool) {
 		return
 	}
 	size := int64(len(msg.Data))
-	done := func() { m.inFlight.Add(-1); m.inBytes.Add(-size) }
-	if n, bytes := m.inFlight.Add(1), m.inBytes.Add(size); n > int64(m.cfg.MaxRequests) || bytes > int64(m.cfg.MaxRequestBytes) {
-		done()
+	if n := m.inFlight.Add(1); n > int64(m.cfg.MaxRequests) {
+		m.inFlight.Add(-1)
 		m.reply(msg, nil, m.refuse(&messages.Error{Code: messages.CodeOverloaded, RetryAfter: 100 * time.Millisecond, Message: "too many requests on this member"}))
 		return
 	}
+	if err := m.node.Intake().Take(size); err != nil {
+		m.inFlight.Add(-1)
+		m.reply(msg, nil, m.refuse(messages.AsError(err)))
+		return
+	}
+	done := func() { m.inFlight.Add(-1); m.node.Intake().Give(size) }
 	taken := m.work.start(func() {
 		defer done()
 		req := &messages.Request{}
@@ -46,13 +51,13 @@ func (m *Member) heardRequest(msg *natsgo.Msg, direct bool) {
 func (m *Member) serve(data []byte, req *messages.Request, direct bool) (reply *messages.Reply) {
 	defer func() {
 		if p := recover(); p != nil {
-			m.log.Error("a request panicked", "panic", fmt.Sprintf("%T", p), "stack", string(debug.Stack()))
+			m.untrusted.Error("a request panicked", "panic", fmt.Sprintf("%T", p), "stack", string(debug.Stack()))
 			// It may have been carried out before.
 			reply = m.refuse(messages.Unknown(req.Key, 0, &messages.Error{Code: messages.CodeInternal, Message: "a bug in Leasehold; the log has the stack"}))
 		}
 	}()
-	if err := json.Unmarshal(data, req); err != nil {
-		return m.refuse(&messages.Error{Code: messages.CodeInvalidArgument, Message: "the request is not a document of this protocol"})
+	if err := m.node.Intake().Decode(m.life, len(data), func() error { return decodeRequest(data, req) }); err != nil {
+		return m.refuse(messages.AsError(err))
 	}
 	if req.TimeoutMS <= 0 {
 		return m.refuse(&messages.Error{Code: messages.CodeDeadlineExceeded, Message: "the request came without time left"})
@@ -63,6 +68,20 @@ func (m *Member) serve(data []byte, req *messages.Request, direct bool) (reply *
 		return m.answerAny(ctx, req)
 	}
 	return m.answer(ctx, req)
+}
+
+func decodeRequest(data []byte, req *messages.Request) error {
+	if err := messages.CheckValues(data, messages.MaxRequestValues); err != nil {
+		return err
+	}
+	// What a decoder would change must not get by as something else: two keys with broken UTF-8 would be one.
+	if err := messages.CheckText(data, messages.MaxDocumentDepth); err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, req); err != nil {
+		return &messages.Error{Code: messages.CodeInvalidArgument, Message: "the request is not a document of this protocol"}
+	}
+	return nil
 }
 
 // reply sends an answer.
@@ -81,8 +100,9 @@ func (m *Member) reply(msg *natsgo.Msg, req *messages.Request, reply *messages.R
 func fit(limit int, req *messages.Request, reply *messages.Reply) ([]byte, error) {
 	for {
 		data, err := messages.EncodeWire(reply)
+		crowded := err == nil && len(data) <= limit && messages.CheckValues(data, messages.MaxReplyValues) != nil
 		switch {
-		case err == nil && len(data) <= limit:
+		case err == nil && len(data) <= limit && !crowded:
 			return data, nil
 		case reply.Error != nil && reply.Error.Message == "":
 			return data, err // the server has the last word
@@ -96,6 +116,9 @@ func fit(limit int, req *messages.Request, reply *messages.Reply) ([]byte, error
 			half := *reply
 			half.Events, half.More = reply.Events[:len(reply.Events)/2], true
 			reply = &half
+		case crowded:
+			reply = tooMuch(req, reply, &messages.Error{Code: messages.CodeTooLarge,
+				Message: fmt.Sprintf("the answer has more than %d values", messages.MaxReplyValues)})
 		default:
 			reply = tooMuch(req, reply, &messages.Error{Code: messages.CodeTooLarge,
 				Message: fmt.Sprintf("the answer is over the %d bytes that a NATS message may have", limit)})
@@ -105,7 +128,7 @@ func fit(limit int, req *messages.Request, reply *messages.Reply) ([]byte, error
 
 // tooMuch is the answer in place of one that cannot be sent. What was done stands.
 func tooMuch(req *messages.Request, reply *messages.Reply, why *messages.Error) *messages.Reply {
-	if req != nil && reply.Error == nil && (req.Action == messages.ActionAppend || req.Action == messages.ActionCall) {
+	if req != nil && reply.Error == nil && (req.Action == messages.ActionAppend || req.Action == messages.ActionCall || req.Action == messages.ActionSnapshot) {
 		why = messages.Unknown(req.Key, reply.Epoch, why)
 		why.Message = "the work stands, but its answer cannot be sent"
 	}

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"encoding/json"
-	"math"
 	"strings"
 	"testing"
 
@@ -25,7 +24,8 @@ func TestAnAnswerIsMadeToFit(t *testing.T) {
 		"what fits":                    {1000, messages.ActionCall, messages.Reply{Owner: "a", Epoch: 1, Output: json.RawMessage(`1`)}, "", ""},
 		"a read":                       {1000, messages.ActionQuery, messages.Reply{Owner: "a", Epoch: 1, Result: &messages.Result{Rows: [][]any{{long}}}}, messages.CodeTooLarge, ""},
 		"a write":                      {1000, messages.ActionCall, messages.Reply{Owner: "a", Epoch: 1, Output: json.RawMessage(`"` + long + `"`)}, messages.CodeUnknownOutcome, messages.CodeTooLarge},
-		"what JSON does not hold":      {1000, messages.ActionQuery, messages.Reply{Owner: "a", Epoch: 1, Result: &messages.Result{Rows: [][]any{{math.NaN()}}}}, messages.CodeInternal, ""},
+		"a snapshot":                   {200, messages.ActionSnapshot, messages.Reply{Owner: "a", Epoch: 1, Manifest: &messages.Manifest{Nonce: long}}, messages.CodeUnknownOutcome, messages.CodeTooLarge},
+		"what JSON does not hold":      {1000, messages.ActionQuery, messages.Reply{Owner: "a", Epoch: 1, Result: &messages.Result{Rows: [][]any{{func() {}}}}}, messages.CodeInternal, ""},
 		"a failure with a long text":   {1000, messages.ActionCall, messages.Reply{Owner: "a", Epoch: 1, Error: &messages.Error{Code: messages.CodeCommandFailed, Message: long}}, messages.CodeCommandFailed, ""},
 		"a doubt with a long text":     {1000, messages.ActionCall, messages.Reply{Owner: "a", Error: &messages.Error{Code: messages.CodeUnknownOutcome, Cause: messages.CodeFenced, Message: long}}, messages.CodeUnknownOutcome, messages.CodeFenced},
 		"a server that takes nothing":  {0, messages.ActionCall, messages.Reply{Owner: "a", Epoch: 1, Output: json.RawMessage(`1`)}, messages.CodeUnknownOutcome, messages.CodeTooLarge},

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/leasehold/leasehold/actors"
 	"github.com/leasehold/leasehold/messages"
 )
 
@@ -29,6 +30,9 @@ type Info struct {
 	State   State     `json:"state"`
 	// Open is the number of tenants that it serves.
 	Open int `json:"open"`
+	// Needs is the newest version of an application that one of these tenants needs, App is the application in the member.
+	Needs int        `json:"needs,omitempty"`
+	App   actors.App `json:"app"`
 }
 
 // heard is a member, and when it was heard last.
@@ -46,6 +50,9 @@ type view struct {
 	deaf             bool // as of the last tick, nobody could be heard for a while
 }
 
+// maxMembers bounds the others that a member knows. More than that are no cluster, but somebody who makes heartbeats up.
+const maxMembers = 1000
+
 func newView(every, deadAfter time.Duration, now time.Time) *view {
 	return &view{every: every, deadAfter: deadAfter, others: make(map[string]heard), ticked: now}
 }
@@ -56,6 +63,9 @@ func (v *view) hear(i Info, now time.Time) bool {
 	if i.State == stateGone {
 		delete(v.others, i.Owner)
 		return known
+	}
+	if !known && len(v.others) >= maxMembers {
+		return false
 	}
 	v.others[i.Owner] = heard{i, now}
 	return !known || before.State != i.State

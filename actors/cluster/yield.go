@@ -25,6 +25,11 @@ func (m *Member) yield(ctx context.Context, req *messages.Request) *messages.Rep
 		}
 		return m.refuse(err) // nothing was done
 	}
+	if !lease.Exists() && !req.Creates() {
+		if err := m.node.Absent(ctx, req.Key, lease); err != nil {
+			return m.refuse(err)
+		}
+	}
 	r := m.roster.Load()
 	if known && lease.Owner != m.self && r.serving(lease.Owner) && !m.shunned(r, lease.Owner, req.Avoid) && !m.arrivals.meant(req.Key) && m.first(lease) {
 		return m.elsewhere(req.Key, lease.Owner, lease.Epoch)

@@ -128,16 +128,21 @@ func TestAdmin_EveryCommand(t *testing.T) {
 		done := parsed[forgotten](t, "forget", keyOne, state)
 		require.EqualValues(t, 2, done.Floor)
 		require.Positive(t, done.Objects)
-		require.NoDirExists(t, filepath.Join(root, "durable", "acme", tenantOne))
+		left, err := os.ReadDir(filepath.Join(root, "durable", "acme", tenantOne))
+		require.NoError(t, err)
+		require.Len(t, left, 1)
+		require.Equal(t, "floor-00000002.json", left[0].Name(), "what a reseed needs")
 		require.DirExists(t, filepath.Join(root, "durable", "acme", number(2)))
 		require.EqualValues(t, 2, parsed[messages.Lease](t, "lease", "show", keyOne, state).Floor)
 		failed(t, 1, messages.CodeNotFound, "restore", keyOne, "--to="+t.TempDir()+"/x.db", state)
 		// Again is no mistake: it takes the next epoch and finds nothing.
 		require.Zero(t, parsed[forgotten](t, "forget", keyOne, state).Objects)
 	})
-	t.Run("the tenant starts empty, the other is unaffected", func(t *testing.T) {
+	t.Run("the tenant is unknown until it is written to, the other is unaffected", func(t *testing.T) {
 		again := run(t, root)
-		require.Empty(t, again.kinds(tenantOne))
+		require.Equal(t, messages.CodeUnknownTenant, again.get(path(tenantOne)+"/events").code())
+		require.Equal(t, 200, again.post(path(tenantOne)+"/events", `{"kind":"anew"}`).status)
+		require.Equal(t, []string{"anew"}, again.kinds(tenantOne))
 		require.Equal(t, []string{"other tenant"}, again.kinds(number(2)))
 		again.terminate()
 	})
@@ -176,7 +181,7 @@ func TestAdmin_DamagedCopies(t *testing.T) {
 	require.Equal(t, 0, code, stderr)
 	require.Contains(t, stderr, "forgetting")
 	again := run(t, root)
-	require.Empty(t, again.kinds(tenantOne))
+	require.Equal(t, messages.CodeUnknownTenant, again.get(path(tenantOne)+"/events").code())
 	again.terminate()
 }
 

@@ -146,13 +146,64 @@ func TestConfig_TokenFiles(t *testing.T) {
 		token + "\n" + "a b " + token: "line 2",
 		token + "\n\n" + token + "ü":  "line 3",
 	} {
-		_, stderr, code := effective(t, nil, "--listen=0.0.0.0:80", "--token-file="+file(t, "tokens", text))
+		_, stderr, code := effective(t, nil, "--listen=0.0.0.0:80", "--insecure=plain_http", "--token-file="+file(t, "tokens", text))
 		require.Equal(t, 2, code)
 		require.Contains(t, stderr, says)
 		require.NotContains(t, stderr, "short-secret")
 		require.NotContains(t, stderr, token)
 	}
-	out, stderr, code := effective(t, nil, "--listen=0.0.0.0:80", "--token-file="+file(t, "tokens", token+"\r\n"))
+	out, stderr, code := effective(t, nil, "--listen=0.0.0.0:80", "--insecure=plain_http", "--token-file="+file(t, "tokens", token+"\r\n"))
 	require.Equal(t, 0, code, stderr)
 	require.NotContains(t, out, token)
+}
+
+// Q7: what undoes the protection of another setting is refused, and the switch that allows it is named.
+func TestQ7_InsecureSettingsAreRefusedUnlessAllowed(t *testing.T) {
+	t.Parallel()
+	tokens := file(t, "tokens", strings.Repeat("t", 32))
+	readable := file(t, "tokens", strings.Repeat("t", 32))
+	require.NoError(t, os.Chmod(readable, 0o644))
+	key := file(t, "key", strings.Repeat("07", 32))
+	require.NoError(t, os.Chmod(key, 0o644))
+	writable := t.TempDir()
+	require.NoError(t, os.Chmod(writable, 0o777))
+	for name, args := range map[string][]string{
+		"readable_secrets":    {"--token-file=" + readable},
+		"writable_state_root": {"--state-root=" + writable},
+		"plain_http":          {"--listen=0.0.0.0:80", "--token-file=" + tokens},
+		"open_nats":           {"--nats-embedded", "--token-file=" + tokens},
+	} {
+		_, stderr, code := effective(t, nil, args...)
+		require.Equal(t, 2, code, "%s: %s", name, stderr)
+		require.Contains(t, stderr, "insecure: "+name+" allows it")
+		_, stderr, code = effective(t, nil, append(args, "--insecure="+name)...)
+		require.Equal(t, 0, code, "%s: %s", name, stderr)
+	}
+	// So is every other file with a secret, wherever it is named.
+	for field, args := range map[string][]string{
+		"leases":      {"--leases=postgres://u@h/d?password_file=" + readable},
+		"durable":     {"--durable=nats://u@h?sync=always&password_file=" + readable},
+		"nats":        {"--nats=nats://u@h?sync=always&password_file=" + readable},
+		"nats_params": {"--nats-embedded", "--nats-params=user=u&password_file=" + readable},
+		"orgs.acme":   {"--org-key=acme=" + key},
+	} {
+		_, stderr, code := effective(t, nil, args...)
+		require.Equal(t, 2, code, stderr)
+		require.Contains(t, stderr, field+": "+args[len(args)-1][strings.LastIndex(args[len(args)-1], "=")+1:]+" can be read by every user")
+		_, stderr, code = effective(t, nil, append(args, "--insecure=readable_secrets")...)
+		require.Equal(t, 0, code, stderr)
+	}
+	_, stderr, code := effective(t, nil, "--insecure=everything")
+	require.Equal(t, 2, code)
+	require.Contains(t, stderr, "insecure: ")
+	p := run(t, writable, "--insecure=writable_state_root")
+	require.Contains(t, p.stderr.String(), "insecure=writable_state_root", "it is said at the start")
+	p.terminate()
+	_, stderr, _ = effective(t, nil, "--leases=host=db password=hunter2")
+	require.NotContains(t, stderr, "hunter2")
+	_, stderr, _ = effective(t, nil, "--leases", "host=db", "password=hunter2")
+	require.NotContains(t, stderr, "hunter2")
+	_, stderr, code = effective(t, nil, "--config="+file(t, "node.yaml", "leases: postgres://a:hunter2@db/x\nttl: [\n"))
+	require.Equal(t, 2, code)
+	require.NotContains(t, stderr, "hunter2")
 }

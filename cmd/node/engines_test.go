@@ -15,7 +15,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/stretchr/testify/require"
 
-	"github.com/leasehold/leasehold/cmd/node/internal/nodetest"
+	"github.com/leasehold/leasehold/internal/nodetest"
 	"github.com/leasehold/leasehold/messages"
 	"github.com/leasehold/leasehold/snapshotactor"
 	"github.com/leasehold/leasehold/stores/mysql"

@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/leasehold/leasehold/cmd/node/internal/nodetest"
+	"github.com/leasehold/leasehold/internal/nodetest"
 	"github.com/leasehold/leasehold/messages"
 	"github.com/leasehold/leasehold/stores/s3/s3test"
 )
@@ -203,6 +203,18 @@ func (p *process) get(path string) reply {
 
 func (p *process) post(path, body string) reply {
 	return p.do(p.t.Context(), http.MethodPost, path, body)
+}
+
+// authorized returns the status of a request with a token.
+func (p *process) authorized(token, path string) int {
+	p.t.Helper()
+	r, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, p.url+path, nil)
+	require.NoError(p.t, err)
+	r.Header.Set("Authorization", "Bearer "+token)
+	response, err := http.DefaultClient.Do(r)
+	require.NoError(p.t, err)
+	require.NoError(p.t, response.Body.Close())
+	return response.StatusCode
 }
 
 func path(tenant string) string { return "/v1/orgs/acme/tenants/" + tenant }

@@ -1,6 +1,6 @@
 // Package cluster is the drill of a cluster: real node processes (cmd/node) that are members over NATS, an app
 // client that appends to hundreds of tenants at a steady rate, and steps that hurt them: a rolling restart of all
-// nodes, a node that joins, one that leaves, kill -9, a freeze, and the engine gone for three TTLs.
+// nodes, a rolling upgrade of the application and a rollback, a node that joins, one that leaves, kill -9, a freeze, and the engine gone for three TTLs.
 //
 // Every request has an idempotency key and is recorded with its answer. At the end the ledgers are read back
 // through the cluster, the audit trail is read from the lease store, and the nodes' own logs are

@@ -8,6 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/leasehold/leasehold/drill/slow"
 	"github.com/leasehold/leasehold/messages"
 )
 
@@ -16,6 +17,8 @@ type Figure struct {
 	Name string `json:"name"`
 	// Took is how long the step took; 0: it is a check.
 	Took time.Duration `json:"took_ns,omitempty"`
+	// Begun is when the step began.
+	Begun time.Time `json:"begun,omitzero"`
 	// Asked and Failed count the requests that were sent in the step.
 	Asked  int `json:"asked"`
 	Failed int `json:"failed"`
@@ -32,6 +35,8 @@ type Figure struct {
 	Texts []string `json:"texts,omitempty"`
 	// Broken says what should not have been.
 	Broken []string `json:"broken,omitempty"`
+	// Evidence are lines of the nodes' logs about that.
+	Evidence []string `json:"evidence,omitempty"`
 }
 
 func (f *Figure) say(format string, args ...any) {
@@ -74,6 +79,15 @@ type Verdict struct {
 	Steps  []Figure      `json:"steps"`
 	Checks []Figure      `json:"checks"`
 	Took   time.Duration `json:"took_ns"`
+	// Slow is how late the machine was meanwhile; TooSlow says that it was later than what the nodes are held to.
+	Slow    slow.Report `json:"slow"`
+	TooSlow bool        `json:"too_slow"`
+}
+
+// CouldNotJudge reports whether what broke may be the machine's fault, which was too slow for the drill: steps that took too long, or
+// in which requests failed. No slowness excuses what the checks of the whole run find.
+func (v Verdict) CouldNotJudge() bool {
+	return v.TooSlow && !v.OK() && !slices.ContainsFunc(v.Checks, func(f Figure) bool { return len(f.Broken) > 0 })
 }
 
 // OK reports whether nothing was broken.
@@ -122,7 +136,11 @@ func (v Verdict) Print(out io.Writer) error {
 			}
 			fmt.Fprintf(&b, "  %s: BROKEN: %s\n", f.Name, text)
 		}
+		for _, line := range f.Evidence {
+			fmt.Fprintf(&b, "    %s\n", line)
+		}
 	}
+	fmt.Fprintf(&b, "  the machine: %v\n", v.Slow)
 	_, err := io.WriteString(out, b.String())
 	return err
 }

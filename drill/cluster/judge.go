@@ -69,6 +69,13 @@ func (d *drill) judge(ctx context.Context, v *Verdict) error {
 		errs = append(errs, f(end))
 	}
 	d.gaps(v)
+	for _, figures := range [][]Figure{v.Steps, v.Checks} {
+		for i := range figures {
+			var err error
+			figures[i].Evidence, err = d.evidence(figures[i])
+			errs = append(errs, err)
+		}
+	}
 	return errors.Join(errs...)
 }
 

@@ -87,8 +87,16 @@ func (l *load) probe(tenants []int) []asked {
 	return out
 }
 
-// append appends one event. An answer that tells of a loss is recorded, and the append is sent again.
+// append appends one event.
 func (l *load) append(tenant int) asked {
+	return l.ask(tenant, func(key string) messages.Request {
+		return messages.Request{Action: messages.ActionAppend, Events: []messages.Event{{Kind: "drill.append", IdemKey: key}}}
+	})
+}
+
+// ask sends a request that leaves an event with this key. An answer that tells of a loss is recorded, and the request is sent
+// again.
+func (l *load) ask(tenant int, request func(key string) messages.Request) asked {
 	l.mu.Lock()
 	n := l.next[tenant]
 	l.next[tenant]++
@@ -103,12 +111,13 @@ func (l *load) append(tenant int) asked {
 		l.mu.Lock()
 		seen := l.seen[tenant]
 		l.mu.Unlock()
-		reply := l.client.Do(ctx, &messages.Request{Action: messages.ActionAppend, Key: l.keys[tenant], Seen: seen,
-			Events: []messages.Event{{Kind: "drill.append", IdemKey: a.key}}})
+		req := request(a.key)
+		req.Key, req.Seen = l.keys[tenant], seen
+		reply := l.client.Do(ctx, &req)
 		a.done, a.owner, a.epoch, a.seq, a.code, a.err = time.Now(), reply.Owner, reply.Epoch, 0, "", nil
 		if reply.Error != nil {
 			a.code, a.err = reply.Error.Code, reply.Error
-		} else {
+		} else if len(reply.Appended) > 0 {
 			a.seq = reply.Appended[0].Seq
 		}
 		l.mu.Lock()

@@ -1,12 +1,8 @@
 package cluster
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -24,6 +20,7 @@ type window struct {
 // logLine is what the drill reads of a line of a node's log.
 type logLine struct {
 	Time  time.Time              `json:"time"`
+	Level string                 `json:"level"`
 	Msg   string                 `json:"msg"`
 	Owner string                 `json:"owner"`
 	Key   string                 `json:"key"`
@@ -52,11 +49,6 @@ func windows(nodes []*node) (map[string][]window, error) {
 // windows reads the log of one process. One that was killed served until then; one that was frozen served
 // nobody while it stood still (contract line D6: what it believes then does not count).
 func (l life) windows(out map[string][]window) error {
-	file, err := os.Open(l.log)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
 	owner := ""
 	open := make(map[string]*window)
 	end := func(key string, at time.Time) {
@@ -71,16 +63,7 @@ func (l life) windows(out map[string][]window) error {
 			delete(open, key)
 		}
 	}
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		if !bytes.HasPrefix(lines.Bytes(), []byte("{")) {
-			continue // not the log's
-		}
-		var line logLine
-		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
-			continue // the process died while it wrote this line
-		}
+	err := eachLogLine(l.log, func(line logLine, _ string) {
 		switch {
 		case line.Msg == "node started":
 			owner = line.Owner
@@ -93,9 +76,9 @@ func (l life) windows(out map[string][]window) error {
 		case line.Event == messages.LifecycleFenced, line.Event == messages.LifecycleReleased, line.Event == messages.LifecycleLost, line.Event == messages.LifecycleClosed:
 			end(line.Key, line.Time)
 		}
-	}
-	if err := lines.Err(); err != nil {
-		return fmt.Errorf("%s: %w", l.log, err)
+	})
+	if err != nil {
+		return err
 	}
 	last := l.stopped
 	if last.IsZero() {

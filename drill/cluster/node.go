@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -19,11 +20,13 @@ import (
 
 // node is a node of the cluster, over all its processes.
 type node struct {
-	name   string
-	argv   []string
-	http   *http.Client
-	logs   string
-	starts int
+	name    string
+	command []string // that is a node
+	app     string   // the version of the drill's application
+	args    []string
+	http    *http.Client
+	logs    string
+	starts  int
 
 	proc    *os.Process
 	address string        // of its HTTP API
@@ -50,7 +53,8 @@ func (n *node) start(ctx context.Context) error {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command(n.argv[0], n.argv[1:]...)
+	args := append(slices.Clone(n.command[1:]), AppFlag+n.app)
+	cmd := exec.Command(n.command[0], append(args, n.args...)...)
 	cmd.Stderr, cmd.SysProcAttr = log, engine.Attributes()
 	out, err := cmd.StdoutPipe()
 	if err != nil {

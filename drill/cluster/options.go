@@ -18,6 +18,8 @@ type Step string
 // The steps, in the order of a full run.
 const (
 	Rolling    Step = "rolling"     // every node is stopped with SIGTERM and started again, one after the other
+	Upgrade    Step = "upgrade"     // every node gets the second version of the application, one after the other
+	Rollback   Step = "rollback"    // every node gets the first version again, one after the other
 	Join       Step = "join"        // one more node comes and gets its share
 	Leave      Step = "leave"       // it goes again
 	Kill       Step = "kill"        // a node dies by kill -9, and is started again
@@ -26,7 +28,7 @@ const (
 )
 
 // Steps are all steps. With NATS inside the nodes there is no engine that could be down alone.
-var Steps = []Step{Rolling, Join, Leave, Kill, Freeze, EngineDown}
+var Steps = []Step{Rolling, Upgrade, Rollback, Join, Leave, Kill, Freeze, EngineDown}
 
 // StepNames joins the steps for a message.
 func StepNames() string {
@@ -59,7 +61,7 @@ type Options struct {
 	Steps []Step
 	// Dir is the folder of the run. It must be empty, or not exist yet.
 	Dir string
-	// Node is the command line that is a node (cmd/node), Server the one that becomes a server (engine.Serve).
+	// Node is the command line that is a node (cmd/node with the application that AppFlag names), Server the one that becomes a server (engine.Serve).
 	Node, Server []string
 	// Out is told what happens while it happens; nil: nobody.
 	Out io.Writer
@@ -84,6 +86,9 @@ func (o Options) withDefaults() Options {
 	}
 	return o
 }
+
+// tooLate is how late the machine may be: the margin of the nodes' leases, and the slack.
+func (o Options) tooLate() time.Duration { return o.TTL/4 + o.Slack }
 
 // Validate returns an error for what cannot work; nothing is changed.
 func (o Options) Validate() error {

@@ -15,6 +15,7 @@ import (
 	"github.com/leasehold/leasehold/actors/client"
 	"github.com/leasehold/leasehold/drill/engine"
 	"github.com/leasehold/leasehold/drill/record"
+	"github.com/leasehold/leasehold/drill/slow"
 	"github.com/leasehold/leasehold/messages"
 	"github.com/leasehold/leasehold/stores/nats/natsconn"
 )
@@ -57,6 +58,13 @@ func Run(ctx context.Context, opts Options) (v Verdict, err error) {
 		return v, fmt.Errorf("the folder of the run: %w", err)
 	}
 	begun := time.Now()
+	meter := slow.Start(opts.Dir)
+	defer func() {
+		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+			err = meter.Excuse(err, opts.tooLate())
+		}
+		meter.Stop()
+	}()
 	d := &drill{opts: opts, print: record.Printer(opts.Out, begun), http: &http.Client{Transport: &http.Transport{}}}
 	defer d.http.CloseIdleConnections()
 	defer func() { err = errors.Join(err, d.killAll()) }()
@@ -98,7 +106,8 @@ func Run(ctx context.Context, opts Options) (v Verdict, err error) {
 	if err := d.judge(ctx, &v); err != nil {
 		return v, err
 	}
-	v.Took = time.Since(begun)
+	v.Took, v.Slow = time.Since(begun), meter.Stop()
+	v.TooSlow = v.Slow.TooSlow(opts.tooLate())
 	return v, nil
 }
 
@@ -225,7 +234,7 @@ func (d *drill) newNode(name string, index int) *node {
 			args = append(args, "--durable="+storeURL(d.where.Durable))
 		}
 	}
-	return &node{name: name, http: d.http, argv: append(d.opts.Node[:len(d.opts.Node):len(d.opts.Node)], args...), logs: filepath.Join(d.opts.Dir, "logs")}
+	return &node{name: name, http: d.http, command: d.opts.Node, app: "1", args: args, logs: filepath.Join(d.opts.Dir, "logs")}
 }
 
 // keepEntries makes the audit trails hold a whole run.

@@ -30,11 +30,11 @@ func (d *drill) step(ctx context.Context, s Step) (f Figure, err error) {
 	d.print("-- %s", s)
 	f = Figure{Name: string(s)}
 	begun := time.Now()
-	do := map[Step]func(context.Context, *Figure) error{Rolling: d.rolling, Join: d.join, Leave: d.leave, Kill: d.kill, Freeze: d.freeze, EngineDown: d.engineDown}[s]
+	do := map[Step]func(context.Context, *Figure) error{Rolling: d.rolling, Upgrade: d.upgrade, Rollback: d.rollback, Join: d.join, Leave: d.leave, Kill: d.kill, Freeze: d.freeze, EngineDown: d.engineDown}[s]
 	if err := do(ctx, &f); err != nil {
 		return f, fmt.Errorf("%s: %w", s, err)
 	}
-	f.Took = time.Since(begun)
+	f.Begun, f.Took = begun.Round(0), time.Since(begun)
 	ended := time.Now()
 	d.load.settle(ended)
 	all := d.load.during(begun, ended, nil)

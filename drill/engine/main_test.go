@@ -75,7 +75,7 @@ func TestServersKeepWhatTheyAcknowledged(t *testing.T) {
 				lease, ok, err := leases.Read(t.Context(), key)
 				return err == nil && ok && lease.Owner == "a#1" && lease.Epoch == granted.Epoch
 			}, time.Minute, 10*time.Millisecond)
-			data, ok, err := objects.Get(t.Context(), key.ImageName(1, 1))
+			data, ok, err := objects.Get(t.Context(), key.ImageName(1, 1), 1<<30)
 			require.NoError(t, err)
 			require.True(t, ok)
 			require.Equal(t, "image", string(data))

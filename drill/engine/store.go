@@ -88,6 +88,7 @@ func (s Stores) Validate() error {
 // LeaseStore is a lease store that whoever opened it closes.
 type LeaseStore interface {
 	stores.LeaseStore
+	stores.DeploymentKeeper
 	io.Closer
 }
 

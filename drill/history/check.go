@@ -48,7 +48,7 @@ type view struct {
 func (h *History) view(key messages.Key) *view {
 	v := &view{h: h, key: key, trail: h.Trails[key], lineage: readLineage(key, h.Objects), images: map[messages.Position][]Row{}}
 	for _, e := range v.trail {
-		if e.Op == messages.OpAcquire {
+		if e.Op == messages.OpAcquire || e.Op == messages.OpReseed { // which uses up an epoch
 			v.grants = append(v.grants, e)
 		}
 	}
@@ -104,6 +104,7 @@ func (v *view) check(ctx context.Context) []Violation {
 	v.checkEpochs()
 	v.checkWriters()
 	v.checkAcks()
+	v.checkReplies()
 	v.checkPins()
 	v.checkObjects()
 	v.checkCounted()

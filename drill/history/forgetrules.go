@@ -32,6 +32,9 @@ func (v *view) checkForget() {
 			v.fail("S6", 0, "a forget at %s was answered with done, and no floor was set meanwhile", o.Owner)
 		}
 	}
+	for _, f := range floors {
+		v.checkForgetAsked(f)
+	}
 	floor := v.finalFloor()
 	left := v.h.Left
 	if left == nil && !v.h.Archive {
@@ -40,8 +43,26 @@ func (v *view) checkForget() {
 		}
 	}
 	for _, name := range left {
-		if o, err := messages.ParseObject(name); err == nil && o.Key == v.key && o.Epoch <= floor {
+		if o, err := messages.ParseObject(name); err == nil && o.Key == v.key && o.Epoch <= floor && o.Kind != messages.ObjectFloor {
 			v.fail("S11", o.Epoch, "%s is left, although everything up to epoch %d was forgotten", name, floor)
 		}
+	}
+}
+
+// checkForgetAsked: whoever was told that nothing was done is not forgotten all the same (Q1).
+func (v *view) checkForgetAsked(floor messages.LeaseEntry) {
+	var refused *Order
+	for _, o := range v.h.Orders {
+		if o.Key != v.key || o.Name != OrderForget || o.Owner != floor.Owner || o.Sent.After(floor.At.Add(v.h.Slack)) {
+			continue
+		}
+		if o.Answered.IsZero() || o.Code == "" || o.Code == messages.CodeUnknownOutcome {
+			return
+		}
+		refused = &o
+	}
+	if refused != nil {
+		v.fail("Q1", floor.Epoch, "a forget at %s was refused with %s, which means that nothing was done, and the floor was set %v after it was sent",
+			refused.Owner, refused.Code, floor.At.Sub(refused.Sent))
 	}
 }

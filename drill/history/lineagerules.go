@@ -104,7 +104,7 @@ func (v *view) checkSelfFences() {
 		}
 		others := false
 		for name, o := range v.h.Objects {
-			if p, err := messages.ParseObject(name); err == nil && p.Key == v.key && p.Epoch == l.Epoch && o.By != l.Owner {
+			if p, err := messages.ParseObject(name); err == nil && p.Key == v.key && p.Epoch == l.Epoch && p.Kind != messages.ObjectFloor && o.By != l.Owner {
 				others = true
 				break
 			}

@@ -13,34 +13,46 @@ import (
 type status struct {
 	acked, possible bool // an attempt was acknowledged; an attempt may stand
 	attempts        int
+	group           string
 }
 
 // checkRows judges what is in the ledgers: images of the lineage, reads, and the final state.
 func (v *view) checkRows(ctx context.Context) {
-	ids := map[string]*status{}
+	ids, groups := map[string]*status{}, map[string]int{}
 	for _, w := range v.writes {
 		s := ids[w.ID]
 		if s == nil {
-			s = &status{}
+			s = &status{group: w.Group}
 			ids[w.ID] = s
 		}
 		s.attempts++
 		s.acked = s.acked || w.Outcome == Acked
 		s.possible = s.possible || w.Outcome != Refused
 	}
+	for _, s := range ids {
+		if s.possible { // whatever became of the rest, what was refused is not part of it
+			groups[s.group]++
+		}
+	}
 	v.readImages(ctx)
 	for _, p := range slices.SortedFunc(maps.Keys(v.images), comparePositions) {
 		v.checkState(p.String(), p.Epoch, v.images[p], ids, true)
+		v.checkGroups(p.String(), p.Epoch, v.images[p], ids, groups)
 		v.checkGrowth(p)
 	}
 	for _, r := range v.reads {
 		what := fmt.Sprintf("a read at %s", r.Owner)
 		v.checkState(what, r.Epoch, r.Rows, ids, r.After == 0)
 		v.checkRead(what, r)
+		if r.After == 0 && !r.More {
+			v.checkGroups(what, r.Epoch, r.Rows, ids, groups)
+		}
 	}
 	v.checkAckedRows()
+	v.checkDuplicates()
 	if final, ok := v.h.Final[v.key]; ok {
 		v.checkState("the final state", final.Epoch, final.Rows, ids, true)
+		v.checkGroups("the final state", final.Epoch, final.Rows, ids, groups)
 		v.checkFinal(final)
 	}
 }

@@ -36,6 +36,8 @@ type Write struct {
 	// ID is the SubjectID of the event; retries with one idempotency key share it.
 	ID      string `json:"id"`
 	IdemKey string `json:"idem_key,omitempty"`
+	// Group names what stands or falls together: the events of one append, or of one transaction. "": it is alone.
+	Group string `json:"group,omitempty"`
 	// Attempt tells the requests for one ID apart, from 0.
 	Attempt int `json:"attempt,omitempty"`
 	// Owner is the incarnation of the node that was asked.
@@ -47,8 +49,9 @@ type Write struct {
 	Answered time.Time     `json:"answered,omitzero"`
 	Outcome  Outcome       `json:"outcome,omitempty"`
 	Code     messages.Code `json:"code,omitempty"`
-	Cause    messages.Code `json:"cause,omitempty"` // of messages.CodeUnknownOutcome
-	Seq      int64         `json:"seq,omitempty"`   // with Acked
+	Cause    messages.Code `json:"cause,omitempty"`  // of messages.CodeUnknownOutcome
+	Reason   string        `json:"reason,omitempty"` // of messages.CodeFenced
+	Seq      int64         `json:"seq,omitempty"`    // with Acked
 	// Duplicate says that the answer was a first one's seq.
 	Duplicate bool `json:"duplicate,omitempty"`
 	// SawFence is when the transaction itself was told "fenced" before its end; zero: it was not.
@@ -67,6 +70,18 @@ type Read struct {
 	After    int64        `json:"after"` // the rows are those with a higher seq
 	Rows     []Row        `json:"rows"`
 	More     bool         `json:"more,omitempty"` // there were more rows than these
+}
+
+// Reply is what a client was told about the state that an answer comes from.
+type Reply struct {
+	Key      messages.Key    `json:"key"`
+	Action   messages.Action `json:"action"`
+	Owner    string          `json:"owner"`
+	Sent     time.Time       `json:"sent"`
+	Answered time.Time       `json:"answered"`
+	Seen     messages.Seen   `json:"seen,omitzero"`  // what the client had seen when it asked
+	State    messages.Seen   `json:"state,omitzero"` // of the answer
+	Code     messages.Code   `json:"code,omitempty"` // "": done
 }
 
 // Order is an answered handoff, abandon, forget or snapshot.
@@ -126,6 +141,7 @@ type State struct {
 type History struct {
 	Writes    []Write
 	Reads     []Read
+	Replies   []Reply
 	Orders    []Order
 	Lifecycle []messages.Lifecycle
 	// Trails are the audit trails of the lease store, by key, with At on the observer's clock.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"time"
@@ -100,7 +101,7 @@ func (s *durable) archive(ctx context.Context, name string) error {
 		return err
 	}
 	if s.remote {
-		data, ok, err := s.Get(ctx, name)
+		data, ok, err := s.Get(ctx, name, math.MaxInt64)
 		if err != nil || !ok {
 			return err
 		}

@@ -14,8 +14,9 @@ import (
 // lock for everybody; the gate is how the drill avoids that.
 type leases struct {
 	stores.LeaseStore
-	gate *gate
-	log  *record.Writer
+	stores.DeploymentKeeper // of the engine's store, also where the LeaseStore is a broken one
+	gate                    *gate
+	log                     *record.Writer
 }
 
 var _ stores.BatchRenewer = (*leases)(nil)

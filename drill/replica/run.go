@@ -98,11 +98,12 @@ func (r *replica) serve(ctx context.Context) error {
 	}
 	r.node, err = actors.Start(background, actors.Config{
 		NodeName: r.cfg.Node, StateRoot: StateRoot(r.cfg.Dir, r.cfg.Node),
-		Leases:  &leases{LeaseStore: r.broken(store), gate: r.gates[HoldLeases], log: r.log},
+		Leases:  &leases{LeaseStore: r.broken(store), DeploymentKeeper: store, gate: r.gates[HoldLeases], log: r.log},
 		Durable: &durable{DurableStore: objects, dir: r.cfg.Dir, remote: r.cfg.Stores.Durable.Kind.HasServer(), images: r.gates[HoldImages], manifests: r.gates[HoldManifests], log: r.log, slog: r.slog},
 		TTL:     TTL, Margin: Margin, RenewEvery: RenewEvery, SnapshotEvery: SnapshotEvery, IdleAfter: -1,
-		Commands: map[string]ledgeractor.Command{commandNote: note, commandSlow: slowNote},
-		Planted:  faults, Log: r.slog,
+		MaxUnsaved: time.Minute, // a replica that was frozen must be stopped by its fence, not by this
+		Commands:   map[string]ledgeractor.Command{commandNote: note, commandSlow: slowNote},
+		Planted:    faults, Log: r.slog,
 		OnLifecycle: func(e messages.Lifecycle) {
 			if e.Kind != messages.LifecycleRenewed {
 				r.write(record.Line{Kind: record.Lifecycle, Key: e.Key.String(), Owner: e.Owner, Epoch: e.Epoch, Life: &e})

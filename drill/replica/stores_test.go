@@ -50,7 +50,7 @@ func TestAnUploadThatWasSentArrivesThoughItsSenderGaveUp(t *testing.T) {
 	name := key.ImageName(1, 1)
 	_, err := s.PutIfAbsent(ctx, name, []byte("image"))
 	require.ErrorIs(t, err, messages.ErrUnavailable)
-	_, ok, err := s.Get(t.Context(), name)
+	_, ok, err := s.Get(t.Context(), name, 1<<30)
 	require.NoError(t, err)
 	require.False(t, ok)
 	require.Equal(t, record.PutBegun, lines()[0].Kind)
@@ -61,7 +61,7 @@ func TestAnUploadThatWasSentArrivesThoughItsSenderGaveUp(t *testing.T) {
 		last := all[len(all)-1]
 		return last.Kind == record.PutEnded && last.Created && last.Object == name
 	}, time.Minute, time.Millisecond)
-	data, ok, err := s.Get(t.Context(), name)
+	data, ok, err := s.Get(t.Context(), name, 1<<30)
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.Equal(t, "image", string(data))

@@ -58,6 +58,9 @@ func (r *replica) contend(ctx context.Context, key messages.Key) {
 		call, cancel := context.WithTimeout(ctx, callTimeout)
 		sent := record.Now()
 		tenant, err := r.node.Tenant(call, key.Org, key.Tenant)
+		if err == nil {
+			err = tenant.Open(call)
+		}
 		cancel()
 		if err != nil {
 			if messages.CodeOf(err) != messages.CodeHeld {

@@ -190,7 +190,7 @@ func (f *fleet) lived(p *proc, t *tenant, e messages.Lifecycle) {
 		show("lost its lease")
 	case messages.LifecycleClosed:
 		f.left(p, t)
-	case messages.LifecycleFailed, messages.LifecycleSnapFail, messages.LifecycleCorrupt, messages.LifecyclePanic, messages.LifecycleUndrained:
+	case messages.LifecycleFailed, messages.LifecycleSnapFail, messages.LifecycleCorrupt, messages.LifecycleFilesLost, messages.LifecyclePanic, messages.LifecycleUndrained:
 		show("%s: %s %s %s", e.Kind, e.Code, e.Reason, e.Object)
 	}
 }

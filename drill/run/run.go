@@ -13,6 +13,7 @@ import (
 	"github.com/leasehold/leasehold/drill/engine"
 	"github.com/leasehold/leasehold/drill/record"
 	"github.com/leasehold/leasehold/drill/replica"
+	"github.com/leasehold/leasehold/drill/slow"
 	"github.com/leasehold/leasehold/drill/verify"
 )
 
@@ -28,6 +29,13 @@ func Run(ctx context.Context, opts Options) (verdict verify.Verdict, err error) 
 		return verify.Verdict{}, fmt.Errorf("the folder of the run: %w", err)
 	}
 	begun := time.Now()
+	meter := slow.Start(opts.Dir)
+	defer func() {
+		if errors.Is(err, errTimeout) {
+			err = meter.Excuse(err, replica.Margin)
+		}
+		meter.Stop()
+	}()
 	where := engine.Stores{Leases: engine.Store{Kind: opts.Leases, At: replica.LeasePath(opts.Dir)},
 		Durable: engine.Store{Kind: opts.Durable, At: replica.DurableDir(opts.Dir)}}
 	where, servers, err := engine.Start(ctx, where, replica.ServersDir(opts.Dir), opts.Server)
@@ -56,7 +64,8 @@ func Run(ctx context.Context, opts Options) (verdict verify.Verdict, err error) 
 		return verify.Verdict{}, err
 	}
 	verdict, err = verify.Judge(ctx, opts.Dir)
-	verdict.Took = time.Since(begun)
+	verdict.Took, verdict.Slow = time.Since(begun), meter.Stop()
+	verdict.TooSlow = verdict.Slow.TooSlow(replica.Margin)
 	return verdict, err
 }
 

@@ -2,10 +2,10 @@ package sim
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,7 +23,7 @@ type client struct {
 	r    *rand.Rand
 	home int
 	n    int
-	seen int64 // the highest seq that it was told
+	memo memory
 }
 
 func newClient(w *world, key messages.Key, name string) *client {
@@ -39,16 +39,22 @@ func (c *client) run(ctx context.Context) {
 	}
 	for rest(ctx, around(c.r, think)) {
 		switch what := c.r.Float64(); {
-		case what < 0.4:
+		case what < 0.3:
 			c.append(ctx)
-		case what < 0.65:
+		case what < 0.5:
 			c.appendOnce(ctx)
-		case what < 0.8:
+		case what < 0.6:
+			c.appendTogether(ctx)
+		case what < 0.7:
 			c.transact(ctx)
-		case what < 0.97:
+		case what < 0.79:
+			c.call(ctx)
+		case what < 0.84:
+			c.crowd(ctx, nil)
+		case what < 0.95:
 			c.read(ctx)
 		default:
-			c.count(ctx)
+			c.audit(ctx)
 		}
 	}
 }
@@ -86,7 +92,7 @@ func (c *client) pick() *life {
 }
 
 // use opens the tenant at a node and does something with it. Every error must be a typed one.
-func (c *client) use(ctx context.Context, timeout time.Duration, what string, do func(context.Context, *actors.Tenant, *life) error) error {
+func (c *client) use(ctx context.Context, timeout time.Duration, what string, do func(context.Context, *actors.Tenant, *life) error, justified ...messages.Code) error {
 	l := c.pick()
 	if l == nil {
 		return noAnswer("every node is down")
@@ -97,7 +103,13 @@ func (c *client) use(ctx context.Context, timeout time.Duration, what string, do
 	if err == nil {
 		err = do(ctx, tenant, l)
 	}
-	c.w.judge(c.key, what, l, err)
+	c.w.judge(c.key, what, l, err, justified...)
+	c.follow(err)
+	return err
+}
+
+// follow goes where an answer sends it, or perhaps elsewhere.
+func (c *client) follow(err error) {
 	var e *messages.Error
 	switch {
 	case err == nil:
@@ -105,7 +117,6 @@ func (c *client) use(ctx context.Context, timeout time.Duration, what string, do
 	case c.r.Float64() < 0.4:
 		c.home = c.r.IntN(len(c.w.nodes))
 	}
-	return err
 }
 
 // goTo makes an owner's node the next one to ask.
@@ -119,41 +130,43 @@ func (c *client) goTo(owner string) bool {
 	return false
 }
 
-// judge writes down an error that no client must ever get.
-func (w *world) judge(key messages.Key, what string, l *life, err error) {
+// judge writes down an error that no client must ever get, unless it asked for it.
+func (w *world) judge(key messages.Key, what string, l *life, err error, asked ...messages.Code) {
 	if err == nil || l.dead() {
 		return
 	}
 	w.count(func(s *Stats) { s.Errors[messages.CodeOf(err)]++ })
 	var e *messages.Error
 	switch {
+	case slices.Contains(asked, messages.CodeOf(err)):
 	case !errors.As(err, &e):
 		w.fail("D13", key, "%s at %s: an untyped error: %v", what, l.owner, err)
 	case e.Code == messages.CodeInternal, e.Code == messages.CodeStorage, e.Code == messages.CodeSQL, e.Code == messages.CodePanic,
-		e.Code == messages.CodeInvalidID, e.Code == messages.CodeInvalidArgument, e.Code == messages.CodeOutOfRange:
+		e.Code == messages.CodeInvalidID, e.Code == messages.CodeInvalidArgument, e.Code == messages.CodeOutOfRange,
+		e.Code == messages.CodeIdempotencyConflict, e.Code == messages.CodeCommandFailed, e.Code == messages.CodeNotFound, e.Code == messages.CodeTooLarge:
 		w.fail("D13", key, "%s at %s: an error that nothing justifies: %v", what, l.owner, err)
 	}
 }
 
-// append appends one event without an idempotency key, once.
-func (c *client) append(ctx context.Context) {
-	id := c.id()
-	c.attempt(ctx, history.Write{Key: c.key, ID: id}, c.timeout())
-}
-
-// appendOnce appends one event with an idempotency key, and tries again until it is acknowledged.
-func (c *client) appendOnce(ctx context.Context) {
-	id := c.id()
-	for attempt := range 8 {
-		w := history.Write{Key: c.key, ID: id, IdemKey: "key-" + id, Attempt: attempt}
-		if c.attempt(ctx, w, c.timeout()) == history.Acked || !rest(ctx, between(c.r, 100*time.Millisecond, 4*time.Second)) {
-			// A retry after the acknowledgement must find the first one.
-			if c.r.Float64() < 0.2 && ctx.Err() == nil {
-				w.Attempt += 100
-				c.attempt(ctx, w, c.timeout())
-			}
-			return
-		}
+// read reads the newest events, or all of them, and half of the time asks whether the application's tables agree with them.
+func (c *client) read(ctx context.Context) {
+	seen, _, _ := c.memo.now()
+	after := max(0, seen.Seq-int64(c.r.IntN(30)))
+	if c.r.Float64() < 0.1 {
+		after = 0
+	}
+	sent := time.Now()
+	reply, l := c.ask(ctx, c.timeout(), messages.Request{Action: messages.ActionEvents, After: after, Limit: 2000}, nil)
+	if reply == nil || reply.Error != nil || l.dead() {
+		return
+	}
+	c.w.mu.Lock()
+	c.w.stats.Reads++
+	c.w.history.Reads = append(c.w.history.Reads, history.Read{Key: c.key, Owner: l.owner, Epoch: reply.Epoch, Sent: sent, Answered: time.Now(),
+		After: after, Rows: history.Rows(c.key.Tenant, reply.Events), More: reply.More})
+	c.w.mu.Unlock()
+	if c.r.Float64() < 0.5 {
+		c.audit(ctx)
 	}
 }
 
@@ -170,97 +183,13 @@ func (c *client) timeout() time.Duration {
 	return between(c.r, 2*time.Second, 9*time.Second)
 }
 
-func (c *client) event(id, idemKey string) messages.Event {
-	return messages.Event{Kind: "sim.write", SubjectID: id, IdemKey: idemKey, Payload: json.RawMessage(`{"by":"a client"}`)}
-}
-
-// attempt makes one request to append and writes down what comes of it.
-func (c *client) attempt(ctx context.Context, write history.Write, timeout time.Duration) history.Outcome {
-	i := -1
-	var done messages.Appended
-	err := c.use(ctx, timeout, "append", func(ctx context.Context, t *actors.Tenant, l *life) (err error) {
-		write.Owner = l.owner
-		i = c.w.intend(write)
-		done, err = t.Append(ctx, c.event(write.ID, write.IdemKey))
-		return c.w.answer(i, l, done, err)
-	})
-	if err == nil {
-		c.seen = max(c.seen, done.Seq)
-	}
-	if i < 0 {
-		return history.Refused // it was never sent
-	}
-	return history.OutcomeOf(err)
-}
-
-// intend writes a request down before it is sent.
-func (w *world) intend(write history.Write) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	write.Sent = time.Now()
-	w.history.Writes = append(w.history.Writes, write)
-	return len(w.history.Writes) - 1
-}
-
-// answer writes its answer down. What a killed process still says, nobody hears.
-func (w *world) answer(i int, l *life, done messages.Appended, err error) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	write := &w.history.Writes[i]
-	write.Answered, write.Outcome, write.Code = time.Now(), history.OutcomeOf(err), messages.CodeOf(err)
-	if write.Outcome == history.Unknown {
-		write.Cause = messages.AsError(err).Cause
-	}
-	if l.dead() {
-		write.Outcome = history.Unknown
-	}
-	switch write.Outcome {
-	case history.Acked:
-		write.Seq, write.Duplicate = done.Seq, done.Duplicate
-		w.stats.Acked++
-	case history.Refused:
-		w.stats.Refused++
-	default:
-		w.stats.Unknown++
-	}
-	w.logLocked("%s append %s#%d: %s %s seq %d", l.owner, write.ID, write.Attempt, write.Outcome, write.Code, write.Seq)
-	return err
-}
-
-// read reads the newest events, or all of them.
-func (c *client) read(ctx context.Context) {
-	after := max(0, c.seen-int64(c.r.IntN(30)))
-	if c.r.Float64() < 0.1 {
-		after = 0
-	}
-	_ = c.use(ctx, c.timeout(), "events", func(ctx context.Context, t *actors.Tenant, l *life) error {
-		sent := time.Now()
-		events, more, err := t.Events(ctx, after, 2000)
-		if err == nil && !l.dead() {
-			c.w.mu.Lock()
-			defer c.w.mu.Unlock()
-			c.w.stats.Reads++
-			c.w.history.Reads = append(c.w.history.Reads, history.Read{Key: c.key, Owner: l.owner, Sent: sent, Answered: time.Now(),
-				After: after, Rows: history.Rows(c.key.Tenant, events), More: more})
-		}
-		return err
-	})
-	if c.r.Float64() < 0.1 {
-		c.seen = 0 // the tenant may have been forgotten
-	}
-}
-
-// count runs a query.
-func (c *client) count(ctx context.Context) {
-	_ = c.use(ctx, c.timeout(), "query", func(ctx context.Context, t *actors.Tenant, _ *life) error {
-		_, err := t.Query(ctx, "SELECT count(*), count(DISTINCT subject_id) FROM events")
-		return err
-	})
-}
-
 // order gives an order to the node that holds the tenant, and writes it down.
 func (c *client) order(ctx context.Context, name string) {
-	_ = c.use(ctx, 20*time.Second, name, func(ctx context.Context, t *actors.Tenant, l *life) error {
+	timeout := 20 * time.Second
+	if name == history.OrderForget {
+		timeout = patience // it may delete for long
+	}
+	_ = c.use(ctx, timeout, name, func(ctx context.Context, t *actors.Tenant, l *life) error {
 		o := history.Order{Key: c.key, Name: name, Owner: l.owner, Sent: time.Now()}
 		var err error
 		switch name {

@@ -16,9 +16,11 @@
 // and an operator removes them; tenants are handed off, abandoned, forgotten, snapshotted and
 // competed for at any moment; snapshot numbers pass 999,999; a lease store loses its records.
 //
-// Clients append with and without idempotency keys, retry, run transactions that pause, give up or
-// ignore that they were fenced, read and query, also during every handoff. [Options] adds an
-// application's own commands, migrations and workload.
+// Clients append with and without idempotency keys, one event or several at once, of which one may be refused in the middle, retry,
+// run transactions that pause, fail, panic or ignore that they were fenced, call commands, also ones that run once, read and query.
+// Payments write an event and two tables in one transaction, marks a table and no event. Crowds of requests wait behind one
+// transaction, so that those that fail share a commit with others, also at the moment of a handoff. Deletions of a forget may take longer than a lease.
+// [Options] adds an application's own commands, migrations and workload.
 //
 // Then every fault ends, and the fleet must recover: each tenant is handed around all nodes, all
 // nodes shut down, and a node that was never there before takes everything over and sweeps.
@@ -32,6 +34,13 @@
 // open must not find the lineage damaged (S5), an owner that was away from the lease store, and neither killed
 // nor stopped, must not have lost anything that it acknowledged (H2, checkTails), a healthy fleet must serve everywhere within 90 s
 // ("liveness"), and hand everything off without a failure (H7).
+//
+// Clients look at every reply, as actors/client does, and more closely: each request says what its client has seen, and no answer comes from an
+// older state, or from one without it, unless the client is told first (Q4, H2); the events of an append follow each other, all or none, and are
+// duplicates exactly if they were there (W2); a read, and a query, name the state that they show, and show what this client was
+// told (Q4, I4); the application's tables agree with the events in every state that anybody sees, and nothing of a transaction that failed is in
+// them (W3); a refusal that means "nothing was done" is not followed by the effect, of orders too (G2, Q1); what waits when a handoff begins is
+// carried out first (H1); a lease is held until its forget is through (S6); a tenant that there is is not unknown (Q2).
 //
 // # That it can fail
 //

@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"context"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -44,7 +45,13 @@ func (w *world) chaos(ctx context.Context, running *sync.WaitGroup) {
 			history.OrderHandoff: p.Handoff, history.OrderAbandon: p.Abandon, history.OrderSnapshot: p.Snapshot, history.OrderForget: p.Forget,
 		} {
 			o := newClient(w, key, name)
-			every(at(name), mean, func(*rand.Rand) { o.order(ctx, name) })
+			every(at(name), mean, func(r *rand.Rand) {
+				if name == history.OrderHandoff && r.Float64() < 0.5 {
+					o.handOffBehind(ctx)
+				} else {
+					o.order(ctx, name)
+				}
+			})
 		}
 		every(at("compete"), p.Compete, func(r *rand.Rand) { c.compete(ctx, r) })
 		every(at("rot"), p.Rot, func(r *rand.Rand) { w.rot(ctx, key, between(r, 5*time.Second, 20*time.Second)) })
@@ -211,7 +218,10 @@ func (c *client) compete(ctx context.Context, r *rand.Rand) {
 			continue
 		}
 		limited, cancel := context.WithTimeout(ctx, 8*time.Second)
-		_, err := l.node.Tenant(limited, c.key.Org, c.key.Tenant)
+		tenant, err := l.node.Tenant(limited, c.key.Org, c.key.Tenant)
+		if err == nil {
+			err = tenant.Open(limited)
+		}
 		cancel()
 		c.w.judge(c.key, "open", l, err)
 	}
@@ -271,7 +281,7 @@ func (w *world) newest(key messages.Key) (messages.Position, bool) {
 	}
 	objects := map[string]history.Object{}
 	for _, name := range names {
-		if data, ok, err := w.durable.Get(context.Background(), name); err == nil && ok {
+		if data, ok, err := w.durable.Get(context.Background(), name, math.MaxInt64); err == nil && ok {
 			objects[name] = history.Object{Data: data}
 		}
 	}

@@ -82,6 +82,8 @@ func (l *link) fate(op string) fate {
 	switch {
 	case deletes && slow < p.DeleteSlow:
 		f.before = time.Duration(how * float64(maxLanding))
+	case deletes && p.DeleteLong > 0:
+		f.before = p.DeleteLong
 	case slow < p.Slow && which < 0.6:
 		f.before = delay
 	case slow < p.Slow:

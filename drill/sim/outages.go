@@ -36,7 +36,7 @@ func (w *world) engineOutage(ctx context.Context, leasesOnly bool, d time.Durati
 func (w *world) checkTails() {
 	for _, tail := range w.history.Tails() {
 		l := w.lives[tail.Owner]
-		if l == nil || tail.Released || w.ordered(tail, history.OrderAbandon) || w.struck(l, tail) {
+		if l == nil || tail.Released || w.ordered(tail, history.OrderAbandon) || w.struckBetween(l, tail.Granted, tail.Next) {
 			continue
 		}
 		w.count(func(s *Stats) { s.Away += len(tail.Writes) })
@@ -64,16 +64,15 @@ func (w *world) ordered(tail history.Tail, name string) bool {
 	return false
 }
 
-// struck reports whether the process was killed or stopped between the grant of the tail's epoch and the
-// next one.
-func (w *world) struck(l *life, tail history.Tail) bool {
-	if !l.killed.IsZero() && !l.killed.After(tail.Next) {
+// struckBetween reports whether the process was killed or stopped between two instants.
+func (w *world) struckBetween(l *life, from, to time.Time) bool {
+	if !l.killed.IsZero() && !l.killed.After(to) {
 		return true
 	}
 	l.process.mu.Lock()
 	defer l.process.mu.Unlock()
 	for _, s := range l.process.spans {
-		if s.meets(tail.Granted, tail.Next) {
+		if s.meets(from, to) {
 			return true
 		}
 	}

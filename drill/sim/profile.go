@@ -44,6 +44,7 @@ type Profile struct {
 	SlowFor    time.Duration // at most maxLanding
 	DeleteFail float64       // chance that a deletion is lost
 	DeleteSlow float64       // chance that a deletion is late
+	DeleteLong time.Duration // how long each deletion takes that is neither lost nor late
 
 	// Per tenant.
 	Handoff, Abandon, Snapshot, Forget time.Duration
@@ -87,6 +88,7 @@ func Profiles() []Profile {
 		{Name: "wakers", Freeze: time.Minute, StopPublishing: 0.3, ThawOnList: true, Compete: 4 * time.Second, Slow: 0.5, SlowFor: 5 * time.Second, Snapshot: 15 * time.Second, Think: time.Second},
 		{Name: "grayleases", GrayLeases: 40 * time.Second, LastAnswer: 0.06, Compete: 3 * time.Second, Think: 700 * time.Millisecond, Handoff: 30 * time.Second, Abandon: time.Minute},
 		{Name: "engine", Engine: 50 * time.Second, Handoff: 40 * time.Second, Snapshot: 40 * time.Second, Compete: 15 * time.Second, Think: time.Second},
+		{Name: "longforgets", DeleteLong: 4 * time.Second, Forget: 70 * time.Second, Handoff: 10 * time.Second, Compete: 3 * time.Second, Retention: snapshotactor.Retention{Keep: 100}},
 		{Name: "aged", Aged: true, Crash: 60 * time.Second, Handoff: 40 * time.Second, Snapshot: 30 * time.Second},
 	}
 }

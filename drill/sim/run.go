@@ -123,6 +123,8 @@ func simulate(t *testing.T, o Options, root string) Result {
 	}
 	// What clients and successors suffered comes before what only an observer sees.
 	w.checkTails()
+	w.checkForgets()
+	w.checkQueued()
 	violations := append(w.history.Check(context.Background()), w.extra...)
 	w.stats.Lost = w.lost()
 	return Result{Options: o, Simulated: time.Since(w.begun), Violations: violations, Stats: w.stats, Log: w.log, History: &w.history}

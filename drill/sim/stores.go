@@ -76,6 +76,15 @@ func (s leases) MarkForgotten(ctx context.Context, key messages.Key, owner strin
 	return err
 }
 
+func (s leases) MarkLineage(ctx context.Context, key messages.Key, owner string, epoch uint64) error {
+	_, err := call(ctx, s.link, "MarkLineage", "", func() (none, error) {
+		err := s.w.leases.MarkLineage(context.Background(), key, owner, epoch)
+		s.w.granted(messages.OpLineage, messages.Lease{Key: key, Owner: owner, Epoch: epoch}, err)
+		return none{}, err
+	})
+	return err
+}
+
 func (s leases) History(ctx context.Context, key messages.Key) ([]messages.LeaseEntry, error) {
 	return call(ctx, s.link, "History", "", func() ([]messages.LeaseEntry, error) {
 		return s.w.leases.History(context.Background(), key)
@@ -115,9 +124,9 @@ func (s durable) PutIfAbsent(ctx context.Context, name string, data []byte) (boo
 	})
 }
 
-func (s durable) Get(ctx context.Context, name string) ([]byte, bool, error) {
+func (s durable) Get(ctx context.Context, name string, most int64) ([]byte, bool, error) {
 	out, err := call(ctx, s.link, "Get", name, func() (content, error) {
-		data, ok, err := s.w.durable.Get(context.Background(), name)
+		data, ok, err := s.w.durable.Get(context.Background(), name, most)
 		return content{data, ok}, err
 	})
 	return out.data, out.ok, err

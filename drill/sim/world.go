@@ -43,7 +43,7 @@ type world struct {
 }
 
 func newWorld(o Options, root string) (*world, error) {
-	w := &world{Options: o, root: root, begun: time.Now(), clock: &storeClock{}, rotten: map[string]bool{}, lives: map[string]*life{}, used: map[messages.Key]uint64{}, history: history.History{
+	w := &world{Options: o.withApp(), root: root, begun: time.Now(), clock: &storeClock{}, rotten: map[string]bool{}, lives: map[string]*life{}, used: map[messages.Key]uint64{}, history: history.History{
 		Trails: map[messages.Key][]messages.LeaseEntry{}, Objects: map[string]history.Object{}, Archive: true,
 		Final: map[messages.Key]history.State{}, Clockless: map[string]time.Time{}, Excused: map[messages.Key]map[messages.Position]bool{},
 		Slack: time.Microsecond, // manifests keep whole microseconds
@@ -179,6 +179,8 @@ func (w *world) happened(e messages.Lifecycle) {
 		w.stats.Snapshots++
 	case messages.LifecyclePanic:
 		w.failKeyLocked("D13", e.Key, "an actor panicked at "+e.Owner)
+	case messages.LifecycleFilesLost:
+		w.failKeyLocked("K5", e.Key, "the local ledger's files are not its own any more at "+e.Owner)
 	case messages.LifecycleCorrupt:
 		w.failKeyLocked("S2", e.Key, "the local ledger became corrupt at "+e.Owner)
 	case messages.LifecycleFailed:

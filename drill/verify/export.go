@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 
@@ -59,7 +60,7 @@ func exportObjects(ctx context.Context, root string, where engine.Stores) (err e
 		return err
 	}
 	for _, name := range names {
-		data, ok, err := objects.Get(ctx, name)
+		data, ok, err := objects.Get(ctx, name, math.MaxInt64)
 		if err != nil {
 			return err
 		}

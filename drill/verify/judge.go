@@ -10,6 +10,7 @@ import (
 
 	"github.com/leasehold/leasehold/drill/history"
 	"github.com/leasehold/leasehold/drill/record"
+	"github.com/leasehold/leasehold/drill/slow"
 	"github.com/leasehold/leasehold/messages"
 )
 
@@ -38,6 +39,8 @@ type Invariant struct {
 	Checked string `json:"checked"`
 	// Broken lists what broke it; nil: it holds. Each names the rule of the contract that it is about.
 	Broken []string `json:"broken,omitempty"`
+	// Evidence are lines of the records and logs about the first of them, each group below its finding.
+	Evidence []string `json:"evidence,omitempty"`
 }
 
 // Verdict is what a run has shown.
@@ -50,7 +53,16 @@ type Verdict struct {
 	Gaps []time.Duration `json:"longest_gap_ns"`
 	// Took is the duration of the whole run, in ns; 0 if it was only judged.
 	Took time.Duration `json:"took_ns"`
+	// Slow is how late the machine was meanwhile; TooSlow says that it was later than what the processes are held to.
+	Slow    slow.Report `json:"slow"`
+	TooSlow bool        `json:"too_slow"`
+	// OnlyTime says that all that broke is that something took too long, or did not come about in its time.
+	OnlyTime bool `json:"only_time"`
 }
+
+// CouldNotJudge reports whether what broke may be the machine's fault, which was too slow for the drill. No slowness excuses
+// a second owner or a lost write.
+func (v Verdict) CouldNotJudge() bool { return v.TooSlow && v.OnlyTime && !v.OK }
 
 // Found returns the names of the invariants that broke, and the rules within them ("I4", "S2").
 func (v Verdict) Found() []string {
@@ -97,22 +109,31 @@ func Judge(ctx context.Context, root string) (Verdict, error) {
 	for i := range v.Invariants {
 		v.Invariants[i].Checked = v.Counts.checked(v.Invariants[i].Name)
 	}
+	all, ofTime := 0, 0
 	broke := func(rule string, format string, args ...any) {
 		i := slices.IndexFunc(v.Invariants, func(i Invariant) bool { return i.Name == belongs(rule) })
 		v.Invariants[i].Broken = append(v.Invariants[i].Broken, rule+" "+fmt.Sprintf(format, args...))
+		all++
+	}
+	late := func(rule string, format string, args ...any) {
+		broke(rule, format, args...)
+		ofTime++
 	}
 	for _, violation := range r.h.Check(ctx) {
 		broke(violation.Rule, "%s e%d: %s", r.name(violation.Key), violation.Epoch, violation.Text)
 	}
-	r.judgeOpens(broke)
-	r.judgeRefusals(broke)
-	v.OK = len(v.Found()) == 0
+	r.judgeOpens(broke, late)
+	r.judgeRefusals(broke, late)
+	v.OK, v.OnlyTime = all == 0, all > 0 && all == ofTime
+	for i := range v.Invariants {
+		v.Invariants[i].Evidence = r.evidence(root, v.Invariants[i].Broken)
+	}
 	return v, nil
 }
 
 // judgeOpens: what was answered was asked for, and whoever follows can open the tenant (I4). Nothing in a drill damages an object, so that an open that
 // fails its verification means that the protocol did.
-func (r *run) judgeOpens(broke func(string, string, ...any)) {
+func (r *run) judgeOpens(broke, late func(string, string, ...any)) {
 	for _, l := range r.orphans {
 		broke("I4", "%s was answered %s %s by %s, and never asked for", l.Write, l.Kind, l.Code, l.Proc)
 	}
@@ -125,7 +146,7 @@ func (r *run) judgeOpens(broke func(string, string, ...any)) {
 			seen[l.Key+l.Life.Object] = true
 			broke("I4", "%s e%d: %s at %s, at fault is %s", r.nameOf(l.Key), l.Epoch, l.Life.Kind, l.Proc, l.Life.Object)
 		case l.Kind == record.Action && l.Op == OpStuck:
-			broke("I4", "the drill waited in vain: %s", l.Text)
+			late("I4", "the drill waited in vain: %s", l.Text)
 		}
 	}
 	for _, key := range r.keys {
@@ -137,7 +158,7 @@ func (r *run) judgeOpens(broke func(string, string, ...any)) {
 }
 
 // judgeRefusals: every refusal is a typed error, and while a tenant drained there were some that say so (I5).
-func (r *run) judgeRefusals(broke func(string, string, ...any)) {
+func (r *run) judgeRefusals(broke, late func(string, string, ...any)) {
 	draining := false
 	handoffs := 0
 	for _, l := range r.lines {
@@ -151,7 +172,7 @@ func (r *run) judgeRefusals(broke func(string, string, ...any)) {
 		}
 	}
 	if handoffs > 0 && !draining {
-		broke("I5", "%d processes were told to hand off, and no writer was refused as draining", handoffs)
+		late("I5", "%d processes were told to hand off, and no writer was refused as draining", handoffs)
 	}
 }
 

@@ -37,6 +37,14 @@ func (v Verdict) Print(out io.Writer) error {
 			fmt.Fprintf(&b, "  %s: %s\n", i.Name, text)
 		}
 	}
+	for _, i := range v.Invariants {
+		for n, line := range i.Evidence {
+			if n == 0 {
+				fmt.Fprintf(&b, "\n  %s: lines of the records and logs\n", i.Name)
+			}
+			fmt.Fprintf(&b, "    %s\n", line)
+		}
+	}
 	c := v.Counts
 	fmt.Fprintf(&b, "\nwrites    %d asked for, %d acknowledged, %d lost with the tails of crashed epochs, %d twice; %d answers \"duplicate\", %d \"unknown outcome\"\n",
 		c.Intents, c.Acknowledged, c.Lost, c.Twice, c.Duplicates, c.Unknown)
@@ -51,6 +59,7 @@ func (v Verdict) Print(out io.Writer) error {
 		w := c.Wire[step]
 		fmt.Fprintf(&b, "          %d times %s: it hit %d connections, %d answers, %d bytes\n", w.Times, step, w.Connections, w.Answers, w.Bytes)
 	}
+	fmt.Fprintf(&b, "machine   %v\n", v.Slow)
 	gaps := make([]string, len(v.Gaps))
 	for i, g := range v.Gaps {
 		gaps[i] = fmt.Sprintf("t%d %v", i+1, g.Round(time.Millisecond))

@@ -114,6 +114,9 @@ func takeOver(ctx context.Context, node *actors.Node, log *record.Writer, key me
 func open(ctx context.Context, node *actors.Node, key messages.Key) (*actors.Tenant, error) {
 	for {
 		tenant, err := node.Tenant(ctx, key.Org, key.Tenant)
+		if err == nil {
+			err = tenant.Open(ctx)
+		}
 		if messages.CodeOf(err) != messages.CodeHeld {
 			return tenant, err
 		}

@@ -72,6 +72,46 @@ func TestPrintShowsEveryInvariantAndCutsLongLists(t *testing.T) {
 	require.ErrorIs(t, v.Print(full{}), errFull)
 }
 
+// What is shown of a run that broke: the lines about the finding's tenant, epoch and write, and no others.
+func TestAFindingComesWithItsLines(t *testing.T) {
+	dir := t.TempDir()
+	one := "drill/t-0123456789abcdef0123456789abcdef"
+	two := "drill/t-1123456789abcdef0123456789abcdef"
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "logs"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "logs", "r1.1.log"), []byte("time=2 level=WARN msg=mine key="+one+"\ntime=1 level=ERROR msg=other key="+two+
+		"\ntime=3 level=INFO msg=quiet key="+one+"\n"), 0o600))
+	life := func(kind messages.LifecycleKind) *messages.Lifecycle { return &messages.Lifecycle{Kind: kind} }
+	r := &run{info: Info{Tenants: []string{one, two}}}
+	for _, l := range []record.Line{
+		{Kind: record.Intent, Write: "w7", Key: one}, {Kind: record.Ack, Write: "w7", Key: one, Epoch: 3, Text: "it"}, {Kind: record.Ack, Write: "w77", Key: one, Epoch: 3},
+		{Kind: record.Lifecycle, Key: one, Epoch: 4, Life: life(messages.LifecycleServing), Text: "next"}, {Kind: record.Lifecycle, Key: one, Epoch: 9, Life: life(messages.LifecycleServing)},
+		{Kind: record.Lifecycle, Key: one, Epoch: 3, Life: life(messages.LifecycleRenewed)}, {Kind: record.Lifecycle, Key: two, Epoch: 3, Life: life(messages.LifecycleServing)},
+		{Kind: record.Row, Key: one, Write: "w7"}, {Kind: record.LeaseCall, Key: one, Op: messages.OpAcquire, Epoch: 2, Text: "granted"},
+	} {
+		l.Proc, l.At = "r1.1", 1
+		r.lines = append(r.lines, l)
+	}
+	got := r.evidence(dir, []string{"I3 t1 e3: the write w7 was acknowledged too late"})
+	require.Len(t, got, 6)
+	for i, want := range []string{"I3 t1 e3", `"k":"intent"`, `"text":"it"`, `"text":"next"`, `"text":"granted"`, "msg=mine"} {
+		require.Contains(t, got[i], want)
+	}
+	require.Nil(t, r.evidence(dir, nil))
+	require.Contains(t, strings.Join(r.evidence(dir, []string{"I4 the drill waited in vain"}), "\n"), "msg=other", "whoever is concerned")
+
+	var out bytes.Buffer
+	require.NoError(t, Verdict{Invariants: []Invariant{{Name: "I3", Broken: got[:1], Evidence: got}}}.Print(&out))
+	require.Contains(t, out.String(), "msg=mine")
+}
+
+func TestSlownessExcusesNoLostWrite(t *testing.T) {
+	for _, tc := range []struct{ tooSlow, onlyTime, ok, want bool }{
+		{true, true, false, true}, {true, false, false, false}, {false, true, false, false}, {true, false, true, false},
+	} {
+		require.Equal(t, tc.want, Verdict{TooSlow: tc.tooSlow, OnlyTime: tc.onlyTime, OK: tc.ok}.CouldNotJudge(), "%+v", tc)
+	}
+}
+
 var errFull = errors.New("no room")
 
 type full struct{}
@@ -87,11 +127,13 @@ func TestJudgeOpensSaysWhatNobodyCouldOpen(t *testing.T) {
 		{Kind: record.Action, Op: OpStuck, Text: "x"},
 		{Kind: record.TookOver, Key: key.String(), Code: messages.CodeCorrupt, Text: "y"},
 	}
-	var rules []string
-	r.judgeOpens(func(rule, format string, args ...any) { rules = append(rules, rule) })
+	var rules, late []string
+	broke := func(rule, format string, args ...any) { rules = append(rules, rule) }
+	r.judgeOpens(broke, func(rule, format string, args ...any) { broke(rule, format, args...); late = append(late, rule) })
+	require.Equal(t, []string{"I4"}, late, "what the drill waited for may come on a faster machine")
 	require.Equal(t, []string{"I4", "I4", "I4"}, rules, "one for the object, one for the drill, one for the verifier")
 	r.lines = nil
 	rules = nil
-	r.judgeOpens(func(rule, format string, args ...any) { rules = append(rules, rule) })
+	r.judgeOpens(broke, broke)
 	require.Equal(t, []string{"I4"}, rules, "nobody took it over")
 }

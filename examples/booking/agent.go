@@ -65,7 +65,7 @@ func (a Agent) call(ctx context.Context, command string, in any) (Receipt, error
 func retryable(code messages.Code) bool {
 	switch code {
 	case messages.CodeHeld, messages.CodeUnavailable, messages.CodeFenced, messages.CodeUnknownOutcome, messages.CodeDraining,
-		messages.CodeOverloaded, messages.CodeClosed, messages.CodeNotOwner:
+		messages.CodeOverloaded, messages.CodeUnsavedLimit, messages.CodeClosed, messages.CodeNotOwner:
 		return true
 	}
 	return false

@@ -278,10 +278,6 @@ func (m manifests) mounts(t *testing.T, set, container object) *rootFS {
 			continue
 		}
 		v := called(t, volumes, name)
-		if _, ok := v.find("emptyDir"); ok {
-			require.Equal(t, imageEnvironment(t)["SQLITE_TMPDIR"], target)
-			continue
-		}
 		require.Equal(t, true, mount.at(t, "readOnly"))
 		sources := []object{v}
 		if _, ok := v.find("projected"); ok {

@@ -139,13 +139,14 @@ type effective struct {
 	ShutdownTimeout   time.Duration `yaml:"shutdown_timeout"`
 	ShutdownLinger    time.Duration `yaml:"shutdown_linger"`
 	StartTimeout      time.Duration `yaml:"start_timeout"`
-	MaxSQLite         int64         `yaml:"max_sqlite"`
+	MaxQueries        int64         `yaml:"max_queries"`
+	QueryMemory       int64         `yaml:"query_memory"`
 	MaxTransfers      int64         `yaml:"max_transfers"`
 	MaxImage          int64         `yaml:"max_image"`
 }
 
-// memory is what SQLite and the images under way may take, in bytes.
-func (e effective) memory() int64 { return e.MaxSQLite + e.MaxTransfers*e.MaxImage }
+// memory is what queries and the images under way may take, in bytes.
+func (e effective) memory() int64 { return e.MaxQueries*e.QueryMemory + e.MaxTransfers*e.MaxImage }
 
 // token lets a test into the API.
 const token = "0123456789abcdef0123456789abcdef"

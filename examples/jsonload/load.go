@@ -178,7 +178,7 @@ func patiently[T any](ctx context.Context, patience time.Duration, op func() (T,
 func retryable(code messages.Code) bool {
 	switch code {
 	case messages.CodeHeld, messages.CodeUnavailable, messages.CodeFenced, messages.CodeUnknownOutcome, messages.CodeDraining,
-		messages.CodeOverloaded, messages.CodeClosed, messages.CodeNotOwner:
+		messages.CodeOverloaded, messages.CodeUnsavedLimit, messages.CodeClosed, messages.CodeNotOwner:
 		return true
 	}
 	return false

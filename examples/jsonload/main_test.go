@@ -54,7 +54,7 @@ func TestLoadIntoAnEmbeddedNode(t *testing.T) {
 		`{"kind":"a","payload":{"n":1}}`, // as the first line: another event
 		`not json`,
 		`{"kind":"a","idem_key":"own","payload":"` + strings.Repeat("x", 1000) + `"}`,
-		`{"kind":"a","idem_key":"own"}`, // the file says itself that this is the same event
+		`{"kind":"a","idem_key":"own","payload":"` + strings.Repeat("x", 1000) + `"}`, // the file says itself that this is the same event
 		`{"kind":"huge","payload":"` + strings.Repeat("x", maxLine) + `"}`,
 		`{"kind":"a","color":"red"}`,
 		`{"kind":"a"} {"kind":"b"}`,
@@ -132,7 +132,7 @@ func TestOverHTTP(t *testing.T) {
 	require.NoError(t, err)
 	token := strings.Repeat("k", 40)
 	// A body limit that the loader knows nothing of: it must cut its batches.
-	handler, err := api.New(api.Config{Node: node, Leases: leases, Durable: durable, Tokens: []string{token}, MaxBody: 3000, Log: quiet})
+	handler, err := api.New(api.Config{Node: node, Leases: leases, Durable: durable, Tokens: func() api.Tokens { return api.NewTokens(token) }, MaxBody: 3000, Log: quiet})
 	require.NoError(t, err)
 	server := httptest.NewServer(handler)
 	defer func() {

@@ -83,7 +83,7 @@ var modes = map[string]func(*dir.Store, string) error{
 			key := fmt.Sprintf("full/%d/object", i)
 			_, err := s.PutIfAbsent(context.Background(), key, bytes.Repeat([]byte{byte(i)}, (i+1)*50_000))
 			if err != nil {
-				_, there, gerr := s.Get(context.Background(), key)
+				_, there, gerr := s.Get(context.Background(), key, 1<<30)
 				fmt.Println(i, messages.CodeOf(err), there, gerr)
 				return nil
 			}

@@ -18,7 +18,7 @@ func (s *Store) Delete(ctx context.Context, key string) (bool, error) {
 	if err := s.begin(ctx); err != nil {
 		return false, err
 	}
-	deleted, err := unlink(s.path(key))
+	deleted, err := unlink(s.path(key), key)
 	if err != nil {
 		return false, storageError(err, key, "cannot delete the object")
 	}
@@ -38,7 +38,7 @@ func (s *Store) DeletePrefix(ctx context.Context, prefix string) (int, error) {
 	}
 	count := 0
 	err := s.walk(ctx, prefix, "", func(key string) error {
-		deleted, err := unlink(s.path(key))
+		deleted, err := unlink(s.path(key), key)
 		if err != nil {
 			return storageError(err, key, "cannot delete the object")
 		}
@@ -83,8 +83,11 @@ func (s *Store) settle(ctx context.Context, dir, object string) error {
 	return nil
 }
 
-// unlink removes a file, and never a folder, as os.Remove would.
-func unlink(path string) (bool, error) {
+// unlink removes the file of an object, and never a folder, as os.Remove would.
+func unlink(path, key string) (bool, error) {
+	if info, err := os.Lstat(path); err == nil && !info.IsDir() && !info.Mode().IsRegular() {
+		return false, foreign(key, info.Mode()) // its bytes are elsewhere, and would stay
+	}
 	for {
 		err := syscall.Unlink(path)
 		switch {

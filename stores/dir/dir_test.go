@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -48,7 +49,7 @@ func TestF_AKeyIsAnObjectOrAFolder(t *testing.T) {
 	n, err := store.DeletePrefix(t.Context(), "a/b/")
 	require.NoError(t, err)
 	require.Zero(t, n)
-	data, ok, err := store.Get(t.Context(), "a/b")
+	data, ok, err := store.Get(t.Context(), "a/b", 1<<30)
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.Equal(t, "x", string(data))
@@ -63,21 +64,63 @@ func TestF_ForeignFilesAreLeftAlone(t *testing.T) {
 	for _, name := range []string{"a/.hidden", "a/a b", "lost+found!", "a/é"} {
 		require.NoError(t, os.WriteFile(filepath.Join(root, name), []byte("mine"), 0o600))
 	}
-	secret := filepath.Join(t.TempDir(), "secret")
-	require.NoError(t, os.WriteFile(secret, []byte("secret"), 0o600))
-	require.NoError(t, os.Symlink(secret, filepath.Join(root, "a/link")))
-
 	keys, err := store.List(t.Context(), "")
 	require.NoError(t, err)
 	require.Equal(t, []string{"a/object"}, keys)
-	_, ok, err := store.Get(t.Context(), "a/link")
-	require.False(t, ok)
-	require.ErrorIs(t, err, messages.ErrStorage, "a link is not followed")
 	n, err := store.DeletePrefix(t.Context(), "a/")
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 	require.FileExists(t, filepath.Join(root, "a/.hidden"))
-	require.FileExists(t, secret)
+}
+
+// What has the name of an object and is no file is neither followed nor overlooked: every operation that meets it names it.
+func TestF_AnObjectThatIsNoFile(t *testing.T) {
+	elsewhere := t.TempDir()
+	secret := filepath.Join(elsewhere, "secret")
+	require.NoError(t, os.WriteFile(secret, []byte("secret"), 0o600))
+	for name, plant := range map[string]func(path string) error{
+		"link":     func(path string) error { return os.Symlink(secret, path) },
+		"dangling": func(path string) error { return os.Symlink(filepath.Join(elsewhere, "none"), path) },
+		"device":   func(path string) error { return os.Symlink("/dev/zero", path) },
+		"pipe":     func(path string) error { return syscall.Mkfifo(path, 0o600) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			store := open(t, dir.Config{Root: root})
+			_, err := store.PutIfAbsent(t.Context(), "a/object", []byte("x"))
+			require.NoError(t, err)
+			key := "a/" + name
+			require.NoError(t, plant(filepath.Join(root, key)))
+			want := "a symbolic link"
+			if name == "pipe" {
+				want = "no regular file"
+			}
+			refused := func(err error) {
+				t.Helper()
+				require.ErrorIs(t, err, messages.ErrCorrupt)
+				require.ErrorContains(t, err, want)
+				require.Equal(t, key, messages.AsError(err).Object)
+			}
+			keys, err := store.List(t.Context(), "")
+			require.NoError(t, err)
+			require.ElementsMatch(t, []string{key, "a/object"}, keys, "a list does not hide that the name is taken")
+			_, ok, err := store.Get(t.Context(), key, 1<<20)
+			require.False(t, ok)
+			refused(err)
+			_, err = store.PutIfAbsent(t.Context(), key, []byte("x"))
+			refused(err)
+			_, err = store.Delete(t.Context(), key)
+			refused(err)
+			_, err = store.DeletePrefix(t.Context(), "a/")
+			refused(err)
+			require.FileExists(t, secret)
+		})
+	}
+	root := t.TempDir()
+	store := open(t, dir.Config{Root: root})
+	require.NoError(t, os.Symlink(elsewhere, filepath.Join(root, "acme")))
+	_, err := store.List(t.Context(), "")
+	require.ErrorContains(t, err, "object=acme: the object is a symbolic link", "a list without what is below would not be one")
 }
 
 func TestF5_EmptyFoldersGo(t *testing.T) {
@@ -132,7 +175,7 @@ func TestF_AContextThatEndsLeavesNothing(t *testing.T) {
 		require.False(t, created)
 		require.ErrorIs(t, err, messages.ErrUnavailable)
 		require.ErrorIs(t, err, context.Canceled)
-		_, there, err := store.Get(t.Context(), key)
+		_, there, err := store.Get(t.Context(), key, 1<<30)
 		require.NoError(t, err)
 		require.False(t, there)
 		require.Equal(t, 1, temporaries(t, root))
@@ -140,7 +183,7 @@ func TestF_AContextThatEndsLeavesNothing(t *testing.T) {
 	require.GreaterOrEqual(t, cut, 5)
 
 	for n := range 3 {
-		_, _, err := store.Get(&endsAt{Context: t.Context(), left: n}, fmt.Sprintf("cut/%d", cut))
+		_, _, err := store.Get(&endsAt{Context: t.Context(), left: n}, fmt.Sprintf("cut/%d", cut), 1<<30)
 		require.ErrorIs(t, err, messages.ErrUnavailable)
 		_, err = store.List(&endsAt{Context: t.Context(), left: n % 2}, "")
 		require.ErrorIs(t, err, messages.ErrUnavailable)

@@ -3,18 +3,28 @@ package dir
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"syscall"
 
+	"github.com/leasehold/leasehold/internal/localfile"
 	"github.com/leasehold/leasehold/messages"
 )
-
-var errNotDir = syscall.ENOTDIR
 
 // isAbsent reports whether err says that there is no file of that name.
 func isAbsent(err error) bool {
 	// ENOTDIR: a folder on the way is an object, so nothing can be below it.
 	return errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+}
+
+// foreign is for what stands in the place of an object and is no file of this store. It is not taken for an object, nor for
+// an absent one: whoever put it there has to say what it is.
+func foreign(key string, mode fs.FileMode) error {
+	what := "no regular file"
+	if mode&fs.ModeSymlink != 0 {
+		what = "a symbolic link, which the directory store does not follow"
+	}
+	return &messages.Error{Code: messages.CodeCorrupt, Object: key, Message: "the object is " + what}
 }
 
 // contextError has the end of the context as its Cause: errors.Is(err, context.Canceled) works.
@@ -33,7 +43,7 @@ func storageError(err error, object, what string) error {
 	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
 		code = messages.CodeUnavailable
 	}
-	return &messages.Error{Code: code, Object: object, Message: what, Err: err}
+	return &messages.Error{Code: code, Object: object, Message: localfile.Because(what, err), Err: err}
 }
 
 // unknownError is for a failure after an effect became visible: it may or may not survive a power cut.
@@ -42,5 +52,5 @@ func unknownError(err error, object, what string) error {
 	if errors.As(err, &typed) {
 		return err
 	}
-	return &messages.Error{Code: messages.CodeUnavailable, Cause: messages.CodeStorage, Object: object, Message: what, Err: err}
+	return &messages.Error{Code: messages.CodeUnavailable, Cause: messages.CodeStorage, Object: object, Message: localfile.Because(what, err), Err: err}
 }

@@ -28,7 +28,7 @@ func Example() {
 		created, err := store.PutIfAbsent(ctx, "acme/report.txt", []byte(text))
 		fmt.Println("created:", created, err)
 	}
-	data, ok, err := store.Get(ctx, "acme/report.txt")
+	data, ok, err := store.Get(ctx, "acme/report.txt", 1<<30)
 	fmt.Println(string(data), ok, err)
 	// Output:
 	// created: true <nil>

@@ -39,7 +39,7 @@ func TestF6_SixteenProcesses(t *testing.T) {
 			}
 		}
 		require.GreaterOrEqual(t, winner, 0, "nobody created %s", key)
-		data, ok, err := store.Get(t.Context(), key)
+		data, ok, err := store.Get(t.Context(), key, 1<<30)
 		require.NoError(t, err)
 		require.True(t, ok)
 		require.Equal(t, string(body(fmt.Sprint("contender-", winner))), string(data))
@@ -100,7 +100,7 @@ func TestF_KilledInTheMiddleOfPuts(t *testing.T) {
 		require.LessOrEqual(t, len(keys), len(acknowledged)+1, "one put was in flight")
 		unacknowledged += len(keys) - len(acknowledged)
 		for _, key := range keys {
-			data, ok, err := store.Get(t.Context(), key)
+			data, ok, err := store.Get(t.Context(), key, 1<<30)
 			require.NoError(t, err)
 			require.True(t, ok)
 			require.Equal(t, string(body(key)), string(data), "%s is torn", key)

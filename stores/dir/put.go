@@ -66,6 +66,9 @@ func (s *Store) exists(ctx context.Context, key string, info os.FileInfo) (bool,
 	if info != nil && info.IsDir() {
 		return false, &messages.Error{Code: messages.CodeOutOfRange, Object: key, Message: "this key is a folder of other objects"}
 	}
+	if info != nil && !info.Mode().IsRegular() {
+		return false, foreign(key, info.Mode())
+	}
 	// "Already there" is as good as a promise to a caller that reads its own bytes back. The one who
 	// created the object may not have synced it yet, or have died before that.
 	if err := s.await(ctx, func() error { return s.syncUp(filepath.Dir(s.path(key))) }); err != nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/leasehold/leasehold/stores"
 )
 
-// Get implements stores.DurableStore. It waits for a put of this Store that has made the object visible and is
+// Get implements stores.DurableStore. What has an object's name and is no regular file, such as a symbolic link, is CodeCorrupt. It waits for a put of this Store that has made the object visible and is
 // syncing it, so that what it returns survives a power cut.
-func (s *Store) Get(ctx context.Context, key string) ([]byte, bool, error) {
+func (s *Store) Get(ctx context.Context, key string, most int64) ([]byte, bool, error) {
 	if err := stores.ValidateObjectKey(key); err != nil {
 		return nil, false, err
 	}
@@ -33,9 +33,12 @@ func (s *Store) Get(ctx context.Context, key string) ([]byte, bool, error) {
 			return nil, false, contextError(ctx)
 		}
 	}
-	f, err := os.OpenFile(s.path(key), os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	f, err := os.OpenFile(s.path(key), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0) // a pipe must not hold the reader up
 	if isAbsent(err) {
 		return nil, false, nil
+	}
+	if errors.Is(err, syscall.ELOOP) {
+		return nil, false, foreign(key, fs.ModeSymlink)
 	}
 	if err != nil {
 		return nil, false, storageError(err, key, "cannot open the object")
@@ -45,8 +48,13 @@ func (s *Store) Get(ctx context.Context, key string) ([]byte, bool, error) {
 	if err != nil {
 		return nil, false, storageError(err, key, "cannot read the object")
 	}
-	if info.IsDir() {
+	switch {
+	case info.IsDir():
 		return nil, false, nil
+	case !info.Mode().IsRegular():
+		return nil, false, foreign(key, info.Mode())
+	case info.Size() > most:
+		return nil, false, stores.Oversized(key, info.Size(), most)
 	}
 	data := make([]byte, info.Size())
 	for read := 0; read < len(data); {
@@ -101,8 +109,10 @@ func (s *Store) walk(ctx context.Context, folder, partial string, object, leave 
 		switch {
 		case e.IsDir():
 			err = s.walk(ctx, folder+name+"/", "", object, leave)
-		case e.Type() == fs.FileMode(0):
-			err = object(folder + name)
+		case e.Type()&fs.ModeSymlink != 0 && isDir(s.path(folder+name)):
+			err = foreign(folder+name, e.Type()) // what is below it would be missing
+		default:
+			err = object(folder + name) // whatever it is: see foreign
 		}
 		if err != nil {
 			return err
@@ -112,4 +122,9 @@ func (s *Store) walk(ctx context.Context, folder, partial string, object, leave 
 		return leave(folder)
 	}
 	return nil
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }

@@ -126,7 +126,7 @@ func TestF_GetWaitsForTheSync(t *testing.T) {
 		short, cancel := context.WithCancel(t.Context())
 		got := make(chan []byte)
 		get := func(ctx context.Context) {
-			data, _, err := s.Get(ctx, "a/object")
+			data, _, err := s.Get(ctx, "a/object", 1<<30)
 			if err != nil && ctx.Err() == nil {
 				t.Errorf("get: %v", err)
 			}

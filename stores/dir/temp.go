@@ -6,7 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
+
+	"github.com/leasehold/leasehold/internal/lockfile"
+	"github.com/leasehold/leasehold/messages"
 )
 
 const (
@@ -21,49 +23,38 @@ const (
 type tempDir struct {
 	path string
 	lock *os.File
+	info os.FileInfo // of lock
 }
 
-func openTemp(parent string) (*tempDir, error) {
-	if err := os.Mkdir(parent, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
-		return nil, err
-	}
+// openTemp also says whether it has created parent.
+func openTemp(parent string) (t *tempDir, made bool, err error) {
 	sweepTemp(parent)
 	for {
+		err := os.Mkdir(parent, 0o700)
+		if made = made || err == nil; err != nil && !errors.Is(err, os.ErrExist) {
+			return nil, made, err
+		}
 		path := filepath.Join(parent, rand.Text())
 		// The lock file comes first, so that there is never a part without one.
-		lock, ok, err := takeLock(path+lockSuffix, os.O_CREATE|os.O_EXCL)
+		lock, ok, err := lockfile.Take(path+lockSuffix, os.O_CREATE|os.O_EXCL)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // somebody who was refused has removed the parent
+		}
 		if err != nil {
-			return nil, err
+			return nil, made, err
 		}
 		if !ok {
 			continue // a sweep was faster and takes it for a dead one's
 		}
 		if err := os.Mkdir(path, 0o700); err != nil {
-			return nil, errors.Join(err, os.Remove(lock.Name()), lock.Close())
+			return nil, made, errors.Join(err, os.Remove(lock.Name()), lock.Close())
 		}
-		return &tempDir{path: path, lock: lock}, nil
-	}
-}
-
-// takeLock opens and locks a lock file. ok is false if somebody else holds the lock, or has removed
-// the file in the meantime.
-func takeLock(name string, flags int) (f *os.File, ok bool, err error) {
-	f, err = os.OpenFile(name, os.O_RDWR|flags, 0o600)
-	if err != nil {
-		return nil, false, err
-	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			err = nil
+		info, err := lock.Stat()
+		if err != nil {
+			return nil, made, errors.Join(err, os.Remove(path), os.Remove(lock.Name()), lock.Close())
 		}
-		return nil, false, errors.Join(err, f.Close())
+		return &tempDir{path: path, lock: lock, info: info}, made, nil
 	}
-	mine, err1 := f.Stat()
-	named, err2 := os.Stat(name)
-	if err1 != nil || err2 != nil || !os.SameFile(mine, named) {
-		return nil, false, f.Close()
-	}
-	return f, true, nil
 }
 
 // sweepTemp removes the parts of dead processes. What it cannot remove stays for the next Open: it is
@@ -78,7 +69,7 @@ func sweepTemp(parent string) {
 		if !ok {
 			continue
 		}
-		lock, ok, err := takeLock(filepath.Join(parent, e.Name()), 0)
+		lock, ok, err := lockfile.Take(filepath.Join(parent, e.Name()), 0)
 		if err != nil || !ok {
 			continue
 		}
@@ -103,6 +94,18 @@ func (t *tempDir) probe() error {
 	}
 	linked := f.Name() + "-link"
 	return errors.Join(f.Close(), os.Link(f.Name(), linked), os.Remove(linked), os.Remove(f.Name()))
+}
+
+// moved returns an error if the lock file, which nobody removes as long as it is locked, is not where it was made: the
+// directory was deleted, replaced, unmounted, or has another one mounted on top. What is there then is empty, or of others, and looks
+// like a store that lost everything.
+func (t *tempDir) moved(root string) error {
+	now, err := os.Stat(t.lock.Name())
+	if err == nil && os.SameFile(t.info, now) || err != nil && !isAbsent(err) {
+		return nil
+	}
+	return &messages.Error{Code: messages.CodeUnavailable, Cause: messages.CodeDeploymentMismatch, Object: root,
+		Message: "the directory was deleted, replaced or unmounted while it was in use", Err: err}
 }
 
 func (t *tempDir) close() error {

@@ -31,7 +31,7 @@
 // One account owns the tables and opens the store with Config.Migrate once; the triggers and procedures run
 // with its rights, so it must stay (ACCOUNT LOCK is fine). It needs, on the database of the store, SELECT,
 // INSERT, UPDATE, DELETE, CREATE, ALTER, DROP, INDEX, REFERENCES, TRIGGER, CREATE ROUTINE, ALTER ROUTINE and
-// EXECUTE. The nodes' account gets what [Grants] returns: it can call four procedures and look at the tables,
+// EXECUTE. The nodes' account gets what [Grants] returns: it can call five procedures and look at the tables,
 // and cannot write, delete or truncate anything.
 //
 // # Start here

@@ -69,7 +69,9 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err := prepare(ctx, db, driver, cfg); err != nil {
 		return nil, errors.Join(dialect.OpenError(ctx, err), db.Close())
 	}
-	return &Store{sqllease.New(db, dialect, cfg.Timeout)}, nil
+	d := dialect
+	d.Name = "mysql://" + driver.Addr + "/" + driver.DBName
+	return &Store{sqllease.New(db, d, cfg.Timeout)}, nil
 }
 
 // complete checks the Config and fills in its defaults.
@@ -115,7 +117,10 @@ func (c Config) connector(driver *mysql.Config) (*sqllease.Connector, error) {
 	return &sqllease.Connector{Connector: inner, Settings: settings, Judge: judge, AllowUnsafe: c.AllowUnsafe, Timeout: c.Timeout}, nil
 }
 
-const columns = "owner, epoch, ttl_ms, end_ms, floor"
+const columns = "owner, epoch, ttl_ms, end_ms, floor, lineage"
+
+// clock is that of the procedures in schema.sql, whatever the session's time zone is.
+const clock = "FLOOR(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) / 1000)"
 
 var dialect = sqllease.Dialect{
 	Acquire:   "CALL lease_acquire(?, ?, ?)",
@@ -125,7 +130,14 @@ var dialect = sqllease.Dialect{
 	History:   "SELECT seq, op, at_ms, " + columns + " FROM trail WHERE `key` = ? ORDER BY seq",
 	Leases:    "SELECT `key`, " + columns + " FROM leases WHERE `key` > ? ORDER BY `key` LIMIT ?",
 	Forgotten: "SELECT `key`, " + columns + " FROM leases WHERE floor > 0 AND `key` > ? ORDER BY `key` LIMIT ?",
+	Lock:      "SELECT GREATEST(" + clock + ", at_ms), " + columns + " FROM leases WHERE `key` = ? FOR UPDATE",
+	Clock:     "SELECT " + clock,
+	Insert:    "INSERT INTO leases (owner, epoch, ttl_ms, end_ms, floor, at_ms, lineage, `key`, seq, op) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1, 'reseed')",
+	Update:    "UPDATE leases SET owner = ?, epoch = ?, ttl_ms = ?, end_ms = ?, floor = ?, at_ms = ?, lineage = ?, seq = seq + 1, op = 'reseed' WHERE `key` = ?",
 	Fault:     fault,
+
+	Deployment:    "SELECT deployment FROM store",
+	SetDeployment: "CALL deployment_set(?)",
 }
 
 // Grants returns the statements that give an account ('user'@'host') what a node needs, and nothing else: it
@@ -138,7 +150,7 @@ func Grants(database, user, host string) []string {
 	for _, table := range []string{"store", "leases", "trail"} {
 		statements = append(statements, "GRANT SELECT ON "+name+table+" TO "+account)
 	}
-	for _, procedure := range []string{"lease_acquire", "lease_change", "lease_renew_many", "store_objects"} {
+	for _, procedure := range []string{"lease_acquire", "lease_change", "lease_renew_many", "deployment_set", "store_objects"} {
 		statements = append(statements, "GRANT EXECUTE ON PROCEDURE "+name+procedure+" TO "+account)
 	}
 	return statements

@@ -87,7 +87,7 @@ func migrate(ctx context.Context, driver *mysql.Config, cfg Config) error {
 			return err
 		}
 	}
-	_, err = conn.ExecContext(ctx, `INSERT INTO store VALUES (1, ?, ?)`, schemaVersion, keep)
+	_, err = conn.ExecContext(ctx, `INSERT INTO store VALUES (1, ?, ?, '')`, schemaVersion, keep)
 	return err
 }
 

@@ -162,6 +162,13 @@ func (a *attempt) decide() {
 		} else {
 			a.propose()
 		}
+	case a.want.Op == messages.OpReseed:
+		switch {
+		case rec != nil && rec.End > rec.At && !a.want.Seed.Live, a.replicas > 1 && !a.confirmed:
+			a.phase = phaseConfirm // like an acquire
+		default:
+			a.reseed()
+		}
 	case rec == nil || rec.Epoch < a.want.Epoch:
 		// A server that leads no more might not know of the grant.
 		if a.replicas > 1 && !a.confirmed {
@@ -179,8 +186,26 @@ func (a *attempt) decide() {
 // decideAt goes on when the view is confirmed, and the store's time was now then.
 func (a *attempt) decideAt(now int64) {
 	rec := a.cur.rec
-	if a.want.Op == messages.OpAcquire && rec != nil && max(now, rec.At) < rec.End {
+	acquires := a.want.Op == messages.OpAcquire || a.want.Op == messages.OpReseed && !a.want.Seed.Live
+	if acquires && rec != nil && max(now, rec.At) < rec.End {
 		a.finish(rec, stores.Held(rec.lease(a.key), time.Duration(rec.End-max(now, rec.At))))
+		return
+	}
+	if a.want.Op == messages.OpReseed {
+		a.reseed()
+		return
+	}
+	a.propose()
+}
+
+// reseed proposes, unless nothing is missing in the record.
+func (a *attempt) reseed() {
+	var rec record
+	if a.cur.rec != nil {
+		rec = *a.cur.rec
+	}
+	if _, raised := a.want.Seed.raise(rec, rec.At); !raised {
+		a.finish(a.cur.rec, nil)
 		return
 	}
 	a.propose()
@@ -224,7 +249,7 @@ func (a *attempt) acked(m *natsgo.Msg) (pause bool, why error) {
 		return false, nil
 	case k.Err == nil:
 		a.confirmed = true
-		if a.want.Op == messages.OpAcquire {
+		if a.want.Op == messages.OpAcquire || a.want.Op == messages.OpReseed {
 			a.seq, a.phase = k.Seq, phaseTime
 		} else {
 			a.decide()
@@ -273,7 +298,7 @@ func (a *attempt) stored(s *stored) {
 	switch {
 	case granted:
 		a.finish(&after, nil)
-	case a.want.Op == messages.OpAcquire:
+	case a.want.Op == messages.OpAcquire || a.want.Op == messages.OpReseed:
 		a.finish(&after, stores.Held(after.lease(a.key), time.Duration(after.End-after.At)))
 	default:
 		a.refuse()

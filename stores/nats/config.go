@@ -44,6 +44,8 @@ type Config struct {
 	// SeparateHosts is the operator's word that no power cut takes more than a minority of the replicas.
 	// It stands in for SyncAlways where there are 3 replicas or more.
 	SeparateHosts bool
+	// MustExist refuses servers that do not have the stream, as CodeNotFound, instead of creating it.
+	MustExist bool
 	// Timeout bounds an operation whose context has no earlier deadline; 0: 5 s. After it the operation
 	// is CodeUnavailable.
 	Timeout time.Duration

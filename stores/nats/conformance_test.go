@@ -29,6 +29,7 @@ func TestC_TheSuiteCanFail(t *testing.T) {
 	}{
 		{"C1_no_compare_and_set", storetest.NoCompareAndSet, []string{"B.2", "B.3", "B4"}},
 		{"C3_renews_for_anybody", storetest.RenewsForAnybody, []string{"B.5", "B.6", "B4"}},
+		{"forgets_lineages", storetest.ForgetsLineages, []string{"B.lineage"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var failed []string

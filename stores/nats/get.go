@@ -11,7 +11,7 @@ import (
 
 // Get implements stores.DurableStore. An object whose bytes are not those that were put, or not there, is
 // CodeCorrupt.
-func (s *Objects) Get(ctx context.Context, key string) ([]byte, bool, error) {
+func (s *Objects) Get(ctx context.Context, key string, most int64) ([]byte, bool, error) {
 	if err := stores.ValidateObjectKey(key); err != nil {
 		return nil, false, err
 	}
@@ -20,6 +20,9 @@ func (s *Objects) Get(ctx context.Context, key string) ([]byte, bool, error) {
 		m, err := s.loadManifest(ctx, key)
 		if err != nil || m == nil {
 			return nil, false, err
+		}
+		if int64(m.Size) > most {
+			return nil, false, stores.Oversized(key, int64(m.Size), most)
 		}
 		data, whole, err := s.read(ctx, m)
 		if err != nil {
@@ -46,7 +49,7 @@ func (s *Objects) read(ctx context.Context, m *manifest) (data []byte, whole boo
 	if m.Chunks == 0 {
 		return m.inline, true, nil
 	}
-	data = make([]byte, 0, min(m.Size, 1<<28)) // a damaged manifest may say anything
+	data = make([]byte, 0, m.Size)
 	for from := 0; from < m.Chunks; from += window {
 		var subjects []string
 		for n := from; n < min(from+window, m.Chunks); n++ {
@@ -64,6 +67,9 @@ func (s *Objects) read(ctx context.Context, m *manifest) (data []byte, whole boo
 		for _, chunk := range found {
 			if chunk == nil {
 				return nil, false, nil
+			}
+			if len(chunk.Data) > m.Size-len(data) {
+				return nil, false, corrupt(m.Key, "the parts of the object are larger than its manifest says")
 			}
 			data = append(data, chunk.Data...)
 		}

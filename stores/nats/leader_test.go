@@ -261,7 +261,7 @@ func TestReads_AreNeverStale(t *testing.T) {
 			keys, err := objects[(i+1)%3].List(t.Context(), "a/")
 			require.NoError(t, err)
 			require.Contains(t, keys, name)
-			_, ok, err := objects[(i+2)%3].Get(t.Context(), name)
+			_, ok, err := objects[(i+2)%3].Get(t.Context(), name, 1<<30)
 			require.NoError(t, err)
 			require.True(t, ok)
 		}

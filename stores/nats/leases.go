@@ -32,9 +32,11 @@ type Leases struct {
 }
 
 var (
-	_ stores.LeaseStore   = (*Leases)(nil)
-	_ stores.BatchRenewer = (*Leases)(nil)
-	_ stores.LeaseLister  = (*Leases)(nil)
+	_ stores.LeaseStore       = (*Leases)(nil)
+	_ stores.BatchRenewer     = (*Leases)(nil)
+	_ stores.LeaseLister      = (*Leases)(nil)
+	_ stores.Reseeder         = (*Leases)(nil)
+	_ stores.DeploymentKeeper = (*Leases)(nil)
 )
 
 // OpenLeases opens the lease store of a cluster, and creates its bucket if there is none. The errors are
@@ -56,6 +58,9 @@ func OpenLeases(ctx context.Context, cfg Config) (*Leases, error) {
 	}
 	return s, nil
 }
+
+// String says which bucket it is.
+func (s *Leases) String() string { return "NATS bucket " + s.names.stream }
 
 // Close closes the store, and its connection unless it was Config.Conn. Operations after it, and those that
 // wait, are CodeClosed. Closing twice is fine.
@@ -113,7 +118,7 @@ func (s *Leases) run(ctx context.Context, attempts []*attempt) {
 
 func (s *Leases) attempt(key messages.Key, want proposal) *attempt {
 	a := &attempt{names: s.names, key: key, want: want, replicas: s.replicas}
-	if want.Op == opRead || want.Op == messages.OpAcquire {
+	if want.Op == opRead || want.Op == messages.OpAcquire || want.Op == messages.OpReseed {
 		return a
 	}
 	s.mu.Lock()
@@ -130,7 +135,7 @@ func (s *Leases) attempt(key messages.Key, want proposal) *attempt {
 func (s *Leases) settle(a *attempt) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !a.granted || a.want.Op == messages.OpRelease {
+	if !a.granted || a.want.Op == messages.OpRelease || a.want.Op == messages.OpReseed {
 		if a.want.Op != opRead && a.want.Op != messages.OpAcquire {
 			delete(s.views, a.key)
 		}
@@ -232,6 +237,24 @@ func (s *Leases) Release(ctx context.Context, key messages.Key, owner string, ep
 // MarkForgotten implements stores.LeaseStore.
 func (s *Leases) MarkForgotten(ctx context.Context, key messages.Key, owner string, epoch uint64) error {
 	return s.end(ctx, key, proposal{Op: messages.OpForget, Owner: owner, Epoch: epoch})
+}
+
+// MarkLineage implements stores.LeaseStore.
+func (s *Leases) MarkLineage(ctx context.Context, key messages.Key, owner string, epoch uint64) error {
+	return s.end(ctx, key, proposal{Op: messages.OpLineage, Owner: owner, Epoch: epoch})
+}
+
+// Reseed implements stores.Reseeder.
+func (s *Leases) Reseed(ctx context.Context, seeded stores.Seed, live bool) (messages.Lease, error) {
+	if err := seeded.Validate(); err != nil {
+		return messages.Lease{}, err
+	}
+	a, err := s.do(ctx, seeded.Key, proposal{Op: messages.OpReseed, Owner: stores.ReseedOwner,
+		Seed: &seed{Epoch: seeded.Epoch, Floor: seeded.Floor, Lineage: seeded.Lineage, Live: live}})
+	if err != nil || a.after == nil {
+		return messages.Lease{}, err
+	}
+	return a.after.lease(seeded.Key), nil
 }
 
 func (s *Leases) end(ctx context.Context, key messages.Key, want proposal) error {

@@ -44,6 +44,7 @@ type link struct {
 	api        string // "$JS.API"
 	replies    *replies
 	timeout    time.Duration
+	mustExist  bool // of streams
 	roundTrips atomic.Int64
 	answers    latency
 	now        func() time.Time // of the latency; not Config.Now, by which a put judges itself
@@ -65,7 +66,7 @@ func newLink(ctx context.Context, cfg Config) (*link, error) {
 	if cfg.Domain != "" {
 		api = "$JS." + cfg.Domain + ".API"
 	}
-	l := &link{nc: nc, owned: owned, api: api, timeout: cfg.Timeout, now: time.Now}
+	l := &link{nc: nc, owned: owned, api: api, timeout: cfg.Timeout, mustExist: cfg.MustExist, now: time.Now}
 	if l.replies, err = newReplies(nc); err != nil {
 		if owned {
 			nc.Close()

@@ -70,6 +70,55 @@ func TestS10_LostAnswersOfLeasesAreSettled(t *testing.T) {
 	})
 }
 
+// A proposal is held up on its way, is looked for in vain and sent again; then the first one lands, just before the second. The
+// operation finds out that it was done, it is done once, and nobody is told that it was refused.
+func TestS10_AProposalThatLandsBetweenTheLookAndTheResendIsSettled(t *testing.T) {
+	on(t, func(t *testing.T, k kind) {
+		p, cfg := behind(t, k)
+		store, key := openLeases(t, cfg), storetest.NewKey()
+		op := func(subject string, do func() error) {
+			t.Helper()
+			before := p.late()
+			p.landsBetween(string(key.Tenant) + "." + subject)
+			require.NoError(t, do())
+			require.Equal(t, before+1, p.late())
+		}
+		acquire := func(owner string, epoch uint64) func() error {
+			return func() error {
+				lease, err := store.Acquire(t.Context(), key, owner, time.Hour)
+				require.Equal(t, epoch, lease.Epoch)
+				return err
+			}
+		}
+		op("grant", acquire("a", 1))
+		op("renew", func() error { _, err := store.Renew(t.Context(), key, "a", 1, time.Hour); return err })
+		op("grant", func() error { return store.MarkLineage(t.Context(), key, "a", 1) })
+		op("grant", func() error { return store.MarkForgotten(t.Context(), key, "a", 1) })
+		op("grant", func() error { return store.Release(t.Context(), key, "a", 1) })
+		op("grant", acquire("b", 2))
+		op("renew", func() error {
+			results, err := store.RenewMany(t.Context(), []stores.Renewal{{Key: key, Owner: "b", Epoch: 2, TTL: time.Hour}})
+			require.NoError(t, results[0].Err)
+			return err
+		})
+		trail, err := store.History(t.Context(), key)
+		require.NoError(t, err)
+		var ops []string
+		for _, e := range trail {
+			ops = append(ops, e.Op)
+		}
+		require.Equal(t, []string{messages.OpAcquire, messages.OpRenew, messages.OpLineage, messages.OpForget, messages.OpRelease,
+			messages.OpAcquire, messages.OpRenew}, ops)
+
+		objects := openObjects(t, cfg)
+		p.landsBetween(".objects.m.a")
+		created, err := objects.PutIfAbsent(t.Context(), "a", []byte("x"))
+		require.NoError(t, err)
+		require.True(t, created, "it was this put")
+		require.Equal(t, 8, p.late())
+	})
+}
+
 // A batch whose answers are lost in the middle.
 func TestS10_LostAnswersOfABatchAreSettled(t *testing.T) {
 	p, cfg := behind(t, kinds[0])
@@ -112,7 +161,7 @@ func TestS10_LostAnswersOfObjectsAreSettled(t *testing.T) {
 				require.True(t, created)
 			}
 			require.Greater(t, p.lost(), before)
-			data, ok, err := store.Get(t.Context(), name)
+			data, ok, err := store.Get(t.Context(), name, 1<<30)
 			require.NoError(t, err)
 			require.True(t, ok)
 			require.Equal(t, body, data)
@@ -150,7 +199,7 @@ func TestUnavailable_ByTheDeadline(t *testing.T) {
 			return err
 		},
 		"put":        func(ctx context.Context) error { _, err := objects.PutIfAbsent(ctx, "a", nil); return err },
-		"get":        func(ctx context.Context) error { _, _, err := objects.Get(ctx, "a"); return err },
+		"get":        func(ctx context.Context) error { _, _, err := objects.Get(ctx, "a", 1<<30); return err },
 		"list_keys":  func(ctx context.Context) error { _, err := objects.List(ctx, ""); return err },
 		"delete":     func(ctx context.Context) error { _, err := objects.Delete(ctx, "a"); return err },
 		"delete_all": func(ctx context.Context) error { _, err := objects.DeletePrefix(ctx, "a/"); return err },
@@ -191,7 +240,7 @@ func TestClose(t *testing.T) {
 	require.ErrorIs(t, err, messages.ErrClosed)
 	_, err = leases.RenewMany(t.Context(), []stores.Renewal{{Key: key, Owner: "a", Epoch: 1, TTL: time.Hour}})
 	require.ErrorIs(t, err, messages.ErrClosed)
-	_, _, err = objects.Get(t.Context(), "a")
+	_, _, err = objects.Get(t.Context(), "a", 1<<30)
 	require.ErrorIs(t, err, messages.ErrClosed)
 	_, err = leases.Acquire(t.Context(), messages.Key{}, "a", time.Hour)
 	require.ErrorIs(t, err, messages.ErrInvalidID, "validation first")

@@ -63,6 +63,9 @@ func OpenObjects(ctx context.Context, cfg Config) (*Objects, error) {
 	return s, nil
 }
 
+// String says which stream it is.
+func (s *Objects) String() string { return "NATS stream " + s.names.stream }
+
 // Close closes the store, and its connection unless it was Config.Conn. Operations after it, and those that
 // wait, are CodeClosed. Closing twice is fine.
 func (s *Objects) Close() error {

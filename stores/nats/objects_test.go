@@ -1,8 +1,10 @@
 package nats_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -78,7 +80,7 @@ func TestF3_AnImageOf30MB(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, created)
 		began = time.Now()
-		got, ok, err := openObjects(t, cfg).Get(t.Context(), "a/image")
+		got, ok, err := openObjects(t, cfg).Get(t.Context(), "a/image", 1<<30)
 		require.NoError(t, err)
 		require.True(t, ok)
 		t.Logf("put %v, get %v", put, time.Since(began))
@@ -121,7 +123,7 @@ func TestF_AHalfWrittenObjectIsNeverVisible(t *testing.T) {
 		left := chunksOf(t, k.config(t)) - 50
 		require.Positive(t, left)
 		require.Less(t, left, 50)
-		_, ok, err := fresh.Get(t.Context(), "a/half")
+		_, ok, err := fresh.Get(t.Context(), "a/half", 1<<30)
 		require.NoError(t, err)
 		require.False(t, ok)
 		keys, err := fresh.List(t.Context(), "")
@@ -135,7 +137,7 @@ func TestF_AHalfWrittenObjectIsNeverVisible(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 1, swept)
 		require.Equal(t, 50, chunksOf(t, k.config(t)))
-		got, ok, err := fresh.Get(t.Context(), "a/whole")
+		got, ok, err := fresh.Get(t.Context(), "a/whole", 1<<30)
 		require.NoError(t, err)
 		require.True(t, ok)
 		require.Equal(t, body, got)
@@ -154,7 +156,7 @@ func TestF_ASlowPutGivesUp(t *testing.T) {
 	clock.JumpAt(2, 31*time.Minute)
 	_, err := store.PutIfAbsent(t.Context(), "a", noise(5000))
 	require.ErrorIs(t, err, messages.ErrUnavailable)
-	_, ok, err := store.Get(t.Context(), "a")
+	_, ok, err := store.Get(t.Context(), "a", 1<<30)
 	require.NoError(t, err)
 	require.False(t, ok)
 }
@@ -193,7 +195,7 @@ func TestS5_ADamagedObjectIsNamed(t *testing.T) {
 			_, err = js.Publish(t.Context(), prefix+"m.d."+name, []byte("over it"), jetstream.WithRetryAttempts(0))
 			require.Error(t, err, "the server itself refuses to overwrite")
 			damage(name)
-			_, _, err = store.Get(t.Context(), "d/"+name)
+			_, _, err = store.Get(t.Context(), "d/"+name, 1<<30)
 			require.ErrorIs(t, err, messages.ErrCorrupt)
 			require.Equal(t, "d/"+name, messages.AsError(err).Object)
 			deleted, err := store.Delete(t.Context(), "d/"+name)
@@ -201,6 +203,51 @@ func TestS5_ADamagedObjectIsNamed(t *testing.T) {
 			require.True(t, deleted)
 		})
 	}
+}
+
+// The manifest of an object is a message that anybody with the permissions of a node can write.
+func TestF_AnObjectOf8TB(t *testing.T) {
+	cfg := kinds[0].config(t)
+	storetest.Oversized(t, openObjects(t, cfg), func(t *testing.T, key string, size int64) {
+		replaceManifest(t, cfg, key, func(m map[string]any) {
+			m["size"], m["chunk"], m["chunks"] = size, 1<<16, size>>16
+		})
+	})
+}
+
+// The parts of an object are more than its manifest says, however large each of them is.
+func TestF_PartsThatAreTooLarge(t *testing.T) {
+	cfg := kinds[0].config(t)
+	cfg.ChunkBytes = 1000
+	store := openObjects(t, cfg)
+	created, err := store.PutIfAbsent(t.Context(), "d/parts", noise(5000))
+	require.NoError(t, err)
+	require.True(t, created)
+	replaceManifest(t, cfg, "d/parts", func(m map[string]any) { m["size"], m["chunk"] = 5, 1 })
+	_, _, err = store.Get(t.Context(), "d/parts", 1<<20)
+	require.ErrorIs(t, err, messages.ErrCorrupt)
+	require.ErrorContains(t, err, "larger than its manifest says")
+}
+
+// replaceManifest has another manifest take the place of an object's.
+func replaceManifest(t *testing.T, cfg nats.Config, key string, change func(map[string]any)) {
+	t.Helper()
+	js, err := jetstream.New(dial(t, cfg.URL))
+	require.NoError(t, err)
+	stream, err := js.Stream(t.Context(), "leasehold-"+cfg.Cluster+"-objects")
+	require.NoError(t, err)
+	subject := "leasehold." + cfg.Cluster + ".objects.m." + strings.NewReplacer("/", ".", ".", "=").Replace(key)
+	old, err := stream.GetLastMsgForSubject(t.Context(), subject)
+	require.NoError(t, err)
+	head, _, _ := bytes.Cut(old.Data, []byte("\n"))
+	var m map[string]any
+	require.NoError(t, json.Unmarshal(head, &m))
+	change(m)
+	head, err = json.Marshal(m)
+	require.NoError(t, err)
+	require.NoError(t, stream.Purge(t.Context(), jetstream.WithPurgeSubject(subject)))
+	_, err = js.Publish(t.Context(), subject, append(head, '\n'))
+	require.NoError(t, err)
 }
 
 // chunk returns the subject of one chunk of an object.

@@ -20,6 +20,9 @@ type proxy struct {
 	fired   bool   // that request has gone
 	cuts    int
 	cutting chan struct{} // closed at the cut
+	holding []byte        // the next request that holds this is kept
+	held    []byte        // that request; it is passed on just before the next one that holds the text
+	landed  int           // how many were passed on late
 	conns   map[net.Conn]bool
 	wg      sync.WaitGroup
 }
@@ -68,6 +71,35 @@ func (p *proxy) loseAnswerTo(text string) <-chan struct{} {
 	return p.cutting
 }
 
+// landsBetween keeps the next request that holds text back until the same text is asked for again, and passes both on then.
+func (p *proxy) landsBetween(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.holding, p.held = []byte(text), nil
+}
+
+// late returns how many requests were passed on late.
+func (p *proxy) late() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.landed
+}
+
+// reorder returns what is passed on in place of a request.
+func (p *proxy) reorder(request []byte) []byte {
+	switch {
+	case p.holding == nil || !bytes.Contains(request, p.holding):
+		return request
+	case p.held == nil:
+		p.held = bytes.Clone(request)
+		return nil
+	}
+	both := append(p.held, request...)
+	p.holding, p.held = nil, nil
+	p.landed++
+	return both
+}
+
 // cut closes all connections.
 func (p *proxy) cut() {
 	p.mu.Lock()
@@ -92,7 +124,10 @@ func (p *proxy) pipe(to, from net.Conn, requests bool) {
 		n, err := from.Read(buf)
 		if n > 0 {
 			p.mu.Lock()
-			lose := false
+			lose, passed := false, buf[:n]
+			if requests {
+				passed = p.reorder(passed)
+			}
 			if requests && p.armed != nil && bytes.Contains(buf[:n], p.armed) {
 				p.fired = true
 			} else if !requests && p.fired {
@@ -104,7 +139,7 @@ func (p *proxy) pipe(to, from net.Conn, requests bool) {
 			if lose {
 				return
 			}
-			if _, err := to.Write(buf[:n]); err != nil {
+			if _, err := to.Write(passed); err != nil {
 				return
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 
 	"github.com/leasehold/leasehold/messages"
+	"github.com/leasehold/leasehold/stores"
 )
 
 // record is the state of one lease. Times are nanoseconds since 1970 by the store's clock.
@@ -17,12 +18,14 @@ type record struct {
 	TTL   time.Duration `json:"ttl"`
 	End   int64         `json:"end"`
 	Floor uint64        `json:"floor"`
+	// Lineage is messages.Lease.Lineage.
+	Lineage uint64 `json:"lineage,omitempty"`
 	// At is the newest store time that the record has seen: nothing is judged at an earlier one.
 	At int64 `json:"at"`
 }
 
 func (r record) lease(key messages.Key) messages.Lease {
-	return messages.Lease{Key: key, Owner: r.Owner, Epoch: r.Epoch, TTL: r.TTL, End: timeAt(r.End), Floor: r.Floor}
+	return messages.Lease{Key: key, Owner: r.Owner, Epoch: r.Epoch, TTL: r.TTL, End: timeAt(r.End), Floor: r.Floor, Lineage: r.Lineage}
 }
 
 // proposal is what a message of a key says: an operation, and the record that it was proposed upon.
@@ -35,15 +38,39 @@ type proposal struct {
 	TTL     time.Duration `json:"ttl,omitempty"`   // of acquire and renew
 	Nonce   string        `json:"nonce"`           // tells one's own proposal from others after a lost answer
 	Prev    *record       `json:"prev,omitempty"`  // nil: the key was never acquired
+	Seed    *seed         `json:"seed,omitempty"`  // of a reseed
+}
+
+// seed is what a reseed raises a record to; see stores.Seed. Live: also one whose lease has not ended.
+type seed struct {
+	Epoch   uint64 `json:"epoch"`
+	Floor   uint64 `json:"floor"`
+	Lineage uint64 `json:"lineage"`
+	Live    bool   `json:"live,omitempty"`
+}
+
+// raise returns the record after a reseed at the time at, and whether it differs.
+func (s seed) raise(r record, at int64) (record, bool) {
+	lease, raised := stores.Seed{Epoch: s.Epoch, Floor: s.Floor, Lineage: s.Lineage}.Raise(r.lease(messages.Key{}), timeAt(at))
+	if !raised {
+		return r, false
+	}
+	return record{Owner: lease.Owner, Epoch: lease.Epoch, TTL: lease.TTL, End: at, Floor: lease.Floor, Lineage: lease.Lineage, At: at}, true
 }
 
 const version = 1
 
 // judge is the one function that decides about leases. It returns the record after the proposal was
 // stored at the time ts, and whether it was granted; one that is refused changes nothing but the time.
-// No outcome moves an epoch by anything but one, lowers a floor, or changes the owner of an epoch.
+// No outcome moves an epoch by anything but one (but a reseed, which raises it), lowers a floor, or changes the owner of an epoch.
 func (p proposal) judge(ts int64) (after record, granted bool) {
+	if p.Op == messages.OpReseed && p.Seed == nil {
+		return record{}, false
+	}
 	if p.Prev == nil {
+		if p.Op == messages.OpReseed {
+			return p.Seed.raise(record{}, ts)
+		}
 		if p.Op != messages.OpAcquire {
 			return record{}, false
 		}
@@ -60,6 +87,12 @@ func (p proposal) judge(ts int64) (after record, granted bool) {
 		after.Owner, after.TTL, after.Epoch, after.End = p.Owner, p.TTL, after.Epoch+1, after.At+int64(p.TTL)
 		return after, true
 	}
+	if p.Op == messages.OpReseed {
+		if live && !p.Seed.Live {
+			return after, false
+		}
+		return p.Seed.raise(after, after.At)
+	}
 	if !live || after.Owner != p.Owner || after.Epoch != p.Epoch {
 		return after, false
 	}
@@ -71,6 +104,10 @@ func (p proposal) judge(ts int64) (after record, granted bool) {
 		after.End = after.At
 	case messages.OpForget:
 		after.Floor = after.Epoch
+	case messages.OpLineage:
+		if after.Lineage <= after.Floor {
+			after.Lineage = after.Epoch
+		}
 	}
 	return after, true
 }
@@ -133,15 +170,19 @@ func (p proposal) sound() bool {
 		if messages.ValidateTTL(p.TTL) != nil {
 			return false
 		}
-	case messages.OpRelease, messages.OpForget:
+	case messages.OpRelease, messages.OpForget, messages.OpLineage:
+	case messages.OpReseed:
+		if p.Seed == nil || p.Seed.Epoch == 0 || p.Seed.Floor > p.Seed.Epoch || p.Seed.Lineage > p.Seed.Epoch {
+			return false
+		}
 	default:
 		return false
 	}
 	if p.Prev == nil {
-		return p.Op == messages.OpAcquire
+		return p.Op == messages.OpAcquire || p.Op == messages.OpReseed
 	}
 	r := *p.Prev
-	return messages.ValidateOwner(r.Owner) == nil && messages.ValidateTTL(r.TTL) == nil && r.Epoch > 0 && r.Floor <= r.Epoch && r.At > 0 && r.End > 0
+	return messages.ValidateOwner(r.Owner) == nil && messages.ValidateTTL(r.TTL) == nil && r.Epoch > 0 && r.Floor <= r.Epoch && r.Lineage <= r.Epoch && r.At > 0 && r.End > 0
 }
 
 func timeAt(ns int64) time.Time { return time.Unix(0, ns).UTC() }

@@ -53,7 +53,7 @@ func TestNoSubscriptionEndsWhileAStoreIsOpen(t *testing.T) {
 	created, err := objects.PutIfAbsent(t.Context(), "a/b", large)
 	require.NoError(t, err)
 	require.True(t, created)
-	got, ok, err := objects.Get(t.Context(), "a/b")
+	got, ok, err := objects.Get(t.Context(), "a/b", 1<<30)
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.Equal(t, large, got)

@@ -114,7 +114,7 @@ func TestRestart_NothingIsLost(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.Equal(t, lease, got)
-	data, ok, err := openObjects(t, cfg).Get(t.Context(), "a/b")
+	data, ok, err := openObjects(t, cfg).Get(t.Context(), "a/b", 1<<30)
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.Len(t, data, 2<<20)

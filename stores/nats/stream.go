@@ -127,6 +127,9 @@ func (l *link) ensureStream(ctx context.Context, want jetstream.StreamConfig, ch
 	if err != nil {
 		return err
 	}
+	if have == nil && l.mustExist {
+		return &messages.Error{Code: messages.CodeNotFound, Object: want.Name, Message: "the NATS servers have no such stream"}
+	}
 	// A server that answers may learn later than another one that the stream is there now.
 	for p := l.patience(); have == nil; {
 		// Of several that create it at once one does, with these settings; the others find it there.

@@ -78,6 +78,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		Timeout:     cfg.Timeout,
 	}, cfg.MaxConns)
 	d := dialect(cfg.Schema)
+	d.Name = "postgres://" + conn.Host + "/" + conn.Database + "?schema=" + cfg.Schema
 	if err := prepare(ctx, db, cfg); err != nil {
 		return nil, errors.Join(d.OpenError(ctx, err), db.Close())
 	}
@@ -113,7 +114,7 @@ func (c Config) complete() (Config, *pgx.ConnConfig, error) {
 
 func dialect(schema string) sqllease.Dialect {
 	s := pgx.Identifier{schema}.Sanitize()
-	const columns = `owner, epoch, ttl_ms, end_ms, floor`
+	const columns = `owner, epoch, ttl_ms, end_ms, floor, lineage`
 	return sqllease.Dialect{
 		Acquire:   `SELECT * FROM ` + s + `.lease_acquire($1, $2, $3)`,
 		Change:    `SELECT * FROM ` + s + `.lease_change($1, $2, $3, $4, $5)`,
@@ -122,7 +123,17 @@ func dialect(schema string) sqllease.Dialect {
 		History:   `SELECT seq, op, at_ms, ` + columns + ` FROM ` + s + `.trail WHERE key = $1 ORDER BY seq`,
 		Leases:    `SELECT key, ` + columns + ` FROM ` + s + `.leases WHERE key > $1 ORDER BY key LIMIT $2`,
 		Forgotten: `SELECT key, ` + columns + ` FROM ` + s + `.leases WHERE floor > 0 AND key > $1 ORDER BY key LIMIT $2`,
-		Fault:     fault,
+		Lock:      `SELECT greatest(` + s + `.clock_ms(), at_ms), ` + columns + ` FROM ` + s + `.leases WHERE key = $1 FOR UPDATE`,
+		Clock:     `SELECT ` + s + `.clock_ms()`,
+		Insert: `INSERT INTO ` + s + `.leases (owner, epoch, ttl_ms, end_ms, floor, at_ms, lineage, key, seq, op)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 1, 'reseed')`,
+		Update: `UPDATE ` + s + `.leases SET owner = $1, epoch = $2, ttl_ms = $3, end_ms = $4, floor = $5, at_ms = $6, lineage = $7,
+			seq = seq + 1, op = 'reseed' WHERE key = $8`,
+
+		Deployment:    `SELECT deployment FROM ` + s + `.store`,
+		SetDeployment: `SELECT ` + s + `.deployment_set($1)`,
+
+		Fault: fault,
 	}
 }
 
@@ -138,7 +149,7 @@ func Grants(schema, role string) []string {
 		`GRANT USAGE ON SCHEMA ` + s + ` TO ` + r,
 		`GRANT SELECT ON ` + s + `.store, ` + s + `.leases, ` + s + `.trail TO ` + r,
 		`GRANT EXECUTE ON FUNCTION ` + s + `.lease_acquire(text, text, bigint), ` +
-			s + `.lease_change(text, text, bigint, text, bigint), ` + s + `.lease_renew_many(jsonb) TO ` + r,
+			s + `.lease_change(text, text, bigint, text, bigint), ` + s + `.lease_renew_many(jsonb), ` + s + `.deployment_set(text) TO ` + r,
 	}
 }
 

@@ -78,7 +78,7 @@ func migrate(ctx context.Context, tx *sql.Tx, cfg Config) error {
 			keep = sqllease.DefaultKeepRenewals
 		}
 		create := `SET LOCAL search_path = ` + schema + `, pg_temp; ` + schemaSQL +
-			fmt.Sprintf(`INSERT INTO store VALUES (1, %d, %d);`, schemaVersion, keep)
+			fmt.Sprintf(`INSERT INTO store VALUES (1, %d, %d, '');`, schemaVersion, keep)
 		_, err := tx.ExecContext(ctx, create, pgx.QueryExecModeSimpleProtocol)
 		return err
 	}

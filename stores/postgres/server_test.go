@@ -65,7 +65,7 @@ var subject = sqltest.Subject{
 		"truncated with others":     `TRUNCATE @leases, @trail, @store CASCADE`,
 		"trail: truncated":          `TRUNCATE @trail`,
 		"the store is truncated":    `TRUNCATE @store`,
-		"upsert":                    `INSERT INTO @leases SELECT KEY, 'z', 1, 1000, 1000, 0, 1, 'acquire', 0 FROM @leases ON CONFLICT (KEY) DO UPDATE SET epoch = 1`,
+		"upsert":                    `INSERT INTO @leases SELECT KEY, 'z', 1, 1000, 1000, 0, 1, 'acquire', 0, 0 FROM @leases ON CONFLICT (KEY) DO UPDATE SET epoch = 1`,
 		"merge":                     `MERGE INTO @leases l USING @leases r ON l.KEY = r.KEY WHEN MATCHED THEN DELETE`,
 		"emptied by a with":         `WITH gone AS (DELETE FROM @leases RETURNING *) SELECT count(*) FROM gone`,
 		"negative retention":        `UPDATE @store SET keep_renewals = -1`,

@@ -25,6 +25,13 @@ func TestF_Conforms(t *testing.T) {
 	storetest.DurableStore(t, open(t, cfg).Objects())
 }
 
+func TestF_AnObjectOf8TB(t *testing.T) {
+	server := s3test.Start(t)
+	storetest.Oversized(t, open(t, config(server.Endpoint)).Objects(), func(t *testing.T, key string, size int64) {
+		require.NoError(t, os.Truncate(server.Path("objects/"+key), size)) // a sparse file
+	})
+}
+
 func TestB1_ConformsOnRealTime(t *testing.T) {
 	server := s3test.Start(t)
 	t.Run("default", func(t *testing.T) {
@@ -49,6 +56,7 @@ func TestC_TheSuiteCanFail(t *testing.T) {
 		{"C1_no_compare_and_set", storetest.NoCompareAndSet, []string{"B.2", "B.3", "B4"}},
 		{"C2_epoch_always_one", storetest.EpochAlwaysOne, []string{"B.6", "B.10"}},
 		{"C3_renews_for_anybody", storetest.RenewsForAnybody, []string{"B.5", "B.6"}},
+		{"forgets_lineages", storetest.ForgetsLineages, []string{"B.lineage"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			failures := storetest.CheckLeases(t.Context(), tt.wrap(leases), storetest.RealTime{})

@@ -76,7 +76,7 @@
 // each write and after each read, and a record that breaks them is CodeCorrupt, but the server would
 // let another program break them, or delete a record. (A record that is missing although its overflow
 // is there is CodeCorrupt as well.) A bucket policy can help: deny s3:DeleteObject on
-// <prefix>leases/* and <prefix>renewals/*, and deny s3:PutObject there unless s3:if-match or s3:if-none-match is present.
+// <prefix>leases/*, <prefix>renewals/* and <prefix>deployment/*, and deny s3:PutObject there unless s3:if-match or s3:if-none-match is present.
 //
 // # Costs
 //
@@ -96,7 +96,7 @@
 // # Layout
 //
 // Below the prefix: objects/<key>, leases/<org>/<tenant>, trail/<org>/<tenant>/<first>-<last>, renewals/<log>,
-// renewal-trail/<log>/<first>-<last>, probe/.
+// renewal-trail/<log>/<first>-<last>, deployment/identity.json, probe/.
 //
 // # Start here
 //

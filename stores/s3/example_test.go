@@ -42,7 +42,7 @@ func Example() {
 		created, err := objects.PutIfAbsent(ctx, "acme/report.txt", []byte(text))
 		fmt.Println("created:", created, err)
 	}
-	data, ok, err := objects.Get(ctx, "acme/report.txt")
+	data, ok, err := objects.Get(ctx, "acme/report.txt", 1<<30)
 	fmt.Println(string(data), ok, err)
 
 	leases, err := bucket.Leases(ctx, s3.LeaseConfig{})

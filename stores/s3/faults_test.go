@@ -177,7 +177,7 @@ func TestF3_LargeImagesGoInParts(t *testing.T) {
 	if created[1] {
 		winner = 1
 	}
-	got, ok, err := objects.Get(t.Context(), "image")
+	got, ok, err := objects.Get(t.Context(), "image", 1<<30)
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.True(t, bytes.Equal(got, large(winner)))
@@ -195,7 +195,7 @@ func TestF3_LargeImagesGoInParts(t *testing.T) {
 	mine, err := objects.PutIfAbsent(t.Context(), "lost", large(3))
 	require.NoError(t, err)
 	require.True(t, mine)
-	got, _, err = objects.Get(t.Context(), "lost")
+	got, _, err = objects.Get(t.Context(), "lost", 1<<30)
 	require.NoError(t, err)
 	require.True(t, bytes.Equal(got, large(3)))
 
@@ -224,7 +224,7 @@ func TestF3_LargeImagesGoInParts(t *testing.T) {
 	_, err = objects.PutIfAbsent(t.Context(), "half", large(4))
 	require.ErrorIs(t, err, messages.ErrUnavailable)
 	proxy.Decide(nil)
-	_, ok, err = objects.Get(t.Context(), "half")
+	_, ok, err = objects.Get(t.Context(), "half", 1<<30)
 	require.NoError(t, err)
 	require.False(t, ok)
 	require.Zero(t, uploads(t, server))
@@ -273,7 +273,7 @@ func TestFrozenServerIsUnavailable(t *testing.T) {
 	}
 	short(func(ctx context.Context) error { _, err := leases.Renew(ctx, key1, "a", 1, time.Hour); return err })
 	short(func(ctx context.Context) error { _, err := leases.Acquire(ctx, key1, "b", time.Hour); return err })
-	short(func(ctx context.Context) error { _, _, err := b.Objects().Get(ctx, "x"); return err })
+	short(func(ctx context.Context) error { _, _, err := b.Objects().Get(ctx, "x", 1<<30); return err })
 	short(func(ctx context.Context) error { _, err := b.Objects().PutIfAbsent(ctx, "x", nil); return err })
 	server.Thaw(t)
 	lease, err := leases.Renew(t.Context(), key1, "a", 1, time.Hour)
@@ -292,7 +292,7 @@ func TestFrozenServerAndNoDeadline(t *testing.T) {
 	server.Freeze(t)
 	_, err := impatient.Objects().List(t.Context(), "")
 	require.ErrorIs(t, err, messages.ErrUnavailable)
-	_, _, err = impatient.Objects().Get(t.Context(), "x")
+	_, _, err = impatient.Objects().Get(t.Context(), "x", 1<<30)
 	require.ErrorIs(t, err, messages.ErrUnavailable)
 	hung := make(chan error, 1)
 	go func() { _, err := patient.Objects().List(t.Context(), ""); hung <- err }()
@@ -323,7 +323,7 @@ func TestKilledServerComesBack(t *testing.T) {
 	server.Restart(t)
 	_, err = leases.Renew(t.Context(), key1, "a", 1, time.Minute)
 	require.NoError(t, err)
-	data, _, err := b.Objects().Get(t.Context(), "x")
+	data, _, err := b.Objects().Get(t.Context(), "x", 1<<30)
 	require.NoError(t, err)
 	require.Equal(t, "kept", string(data))
 }

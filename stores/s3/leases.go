@@ -2,6 +2,7 @@ package s3
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -26,9 +27,11 @@ type Leases struct {
 }
 
 var (
-	_ stores.LeaseStore   = (*Leases)(nil)
-	_ stores.LeaseLister  = (*Leases)(nil)
-	_ stores.BatchRenewer = (*Leases)(nil)
+	_ stores.LeaseStore       = (*Leases)(nil)
+	_ stores.LeaseLister      = (*Leases)(nil)
+	_ stores.BatchRenewer     = (*Leases)(nil)
+	_ stores.Reseeder         = (*Leases)(nil)
+	_ stores.DeploymentKeeper = (*Leases)(nil)
 )
 
 // Leases opens the bucket's lease store. It takes up to a second, in which it looks for the tick of the
@@ -84,7 +87,7 @@ func (l *Leases) Acquire(ctx context.Context, key messages.Key, owner string, tt
 				}
 				return change{}, refusal
 			}
-			next.Epoch, next.Floor = s.rec.last().Epoch+1, s.rec.last().Floor
+			next.Epoch, next.Floor, next.Lineage = s.rec.last().Epoch+1, s.rec.last().Floor, s.rec.last().Lineage
 		}
 		next.EndMS = at + next.TTLMS
 		return change{entry: next, at: at, span: ttl}, nil
@@ -101,6 +104,43 @@ func (l *Leases) MarkForgotten(ctx context.Context, key messages.Key, owner stri
 	return l.holders(ctx, key, owner, epoch, messages.OpForget)
 }
 
+// MarkLineage implements stores.LeaseStore.
+func (l *Leases) MarkLineage(ctx context.Context, key messages.Key, owner string, epoch uint64) error {
+	return l.holders(ctx, key, owner, epoch, messages.OpLineage)
+}
+
+// Reseed implements stores.Reseeder.
+func (l *Leases) Reseed(ctx context.Context, seed stores.Seed, live bool) (messages.Lease, error) {
+	if err := seed.Validate(); err != nil {
+		return messages.Lease{}, err
+	}
+	var unchanged messages.Lease
+	lease, err := l.update(ctx, seed.Key, nil, func(s sighting, now time.Time) (change, error) {
+		var old messages.Lease
+		if s.rec != nil {
+			old = s.lease(seed.Key)
+			if left := s.left(now, l.skew); left > 0 && !live {
+				return change{}, stores.Held(old, max(left, time.Millisecond))
+			}
+		}
+		at := l.at(s, now)
+		next, raised := seed.Raise(old, time.UnixMilli(at).UTC())
+		if !raised {
+			unchanged = old
+			return change{}, errUnchanged
+		}
+		return change{entry: entry{Op: messages.OpReseed, Owner: next.Owner, Epoch: next.Epoch, TTLMS: next.TTL.Milliseconds(),
+			EndMS: at, Floor: next.Floor, Lineage: next.Lineage}, at: at}, nil
+	})
+	if errors.Is(err, errUnchanged) {
+		return unchanged, nil
+	}
+	return lease, err
+}
+
+// errUnchanged is how a decision says that there is nothing to write.
+var errUnchanged = errors.New("unchanged")
+
 func (l *Leases) holders(ctx context.Context, key messages.Key, owner string, epoch uint64, op string) error {
 	if err := stores.ValidateHolder(key, owner); err != nil {
 		return err
@@ -111,11 +151,16 @@ func (l *Leases) holders(ctx context.Context, key messages.Key, owner string, ep
 			return change{}, err
 		}
 		c := l.change(s, op, now)
-		if op == messages.OpRelease {
+		switch {
+		case op == messages.OpRelease:
 			c.entry.EndMS = c.at
-		} else {
-			c.entry.Floor, c.span = epoch, left
+			return c, nil
+		case op == messages.OpForget:
+			c.entry.Floor = epoch
+		case c.entry.Lineage <= c.entry.Floor:
+			c.entry.Lineage = epoch
 		}
+		c.span = left
 		return c, nil
 	})
 	return err

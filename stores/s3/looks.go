@@ -142,7 +142,7 @@ func (l *Leases) loadLogVia(ctx context.Context, via requester, name string) (lo
 
 // fetchLog reads the newest version, of a closed log too.
 func (l *Leases) fetchLog(ctx context.Context, via requester, name string) (logView, error) {
-	data, out, err := via.fetch(ctx, l.name(kindRenewals, name))
+	data, out, err := via.fetch(ctx, kindRenewals, name, maxRecordBytes)
 	v := logView{received: l.cfg.Now()}
 	switch outcomeOf(err) {
 	case done:

@@ -23,7 +23,7 @@ const (
 
 // putLarge puts an object in parts. The object appears with the completion, which carries the condition.
 func (o *Objects) putLarge(ctx context.Context, p body) (bool, error) {
-	if int64(len(p.data)) > maxParts*o.cfg.PartSize {
+	if int64(len(p.data)) > o.MaxObjectBytes() {
 		return false, tooLarge(p.key)
 	}
 	// Not to send a large image for nothing. The condition decides all the same.

@@ -28,7 +28,7 @@ func TestF3_GetVerifiesTheBytes(t *testing.T) {
 	require.NoError(t, err)
 	file := server.Path("objects/a/image")
 	require.NoError(t, os.WriteFile(file, []byte("the wrong bytes"), 0o600))
-	_, _, err = objects.Get(t.Context(), "a/image")
+	_, _, err = objects.Get(t.Context(), "a/image", 1<<30)
 	require.ErrorIs(t, err, messages.ErrCorrupt)
 	require.Equal(t, "a/image", messages.AsError(err).Object)
 
@@ -36,7 +36,7 @@ func TestF3_GetVerifiesTheBytes(t *testing.T) {
 	_, err = server.Client().PutObject(t.Context(), &awss3.PutObjectInput{Bucket: aws.String(s3test.Bucket), Key: aws.String("objects/a/foreign"),
 		Body: strings.NewReader("copied")})
 	require.NoError(t, err)
-	data, ok, err := objects.Get(t.Context(), "a/foreign")
+	data, ok, err := objects.Get(t.Context(), "a/foreign", 1<<30)
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.Equal(t, "copied", string(data))
@@ -131,7 +131,7 @@ func TestF5_SeveralDeletesAtOnce(t *testing.T) {
 		}
 		wg.Wait()
 		require.Positive(t, told.Load())
-		_, ok, err := objects.Get(t.Context(), key)
+		_, ok, err := objects.Get(t.Context(), key, 1<<30)
 		require.NoError(t, err)
 		require.False(t, ok)
 	}

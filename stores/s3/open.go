@@ -111,6 +111,9 @@ func (b *Bucket) Objects() *Objects {
 	return &Objects{requester: b.requester()}
 }
 
+// String says where it is, without credentials.
+func (b *Bucket) String() string { return "s3://" + b.cfg.Bucket + "/" + b.cfg.Prefix }
+
 func (b *Bucket) requester() requester {
 	return requester{Bucket: b, room: make(chan struct{}, b.cfg.MaxRequests), patience: b.cfg.RequestTimeout}
 }
@@ -126,4 +129,6 @@ const (
 	kindRenewals = "renewals/"
 	kindLogTrail = "renewal-trail/" // what has overflowed from renewals/
 	kindProbe    = "probe/"
+
+	kindDeployment = "deployment/"
 )

@@ -53,7 +53,7 @@ func (b *Bucket) probe(ctx context.Context) error {
 	if err := r.probeMultipart(ctx, key); err != nil {
 		return err
 	}
-	data, _, err := r.fetch(ctx, b.name(kindProbe, key))
+	data, _, err := r.fetch(ctx, kindProbe, key, maxRecordBytes)
 	if err != nil {
 		return r.failure(ctx, err, "", "the bucket cannot be read")
 	}

@@ -19,7 +19,16 @@ import (
 // Objects is a durable store in a bucket. It is safe for concurrent use.
 type Objects struct{ requester }
 
-var _ stores.DurableStore = (*Objects)(nil)
+var (
+	_ stores.DurableStore  = (*Objects)(nil)
+	_ stores.ObjectLimiter = (*Objects)(nil)
+)
+
+// maxObjectBytes is S3's own limit.
+const maxObjectBytes = 5 << 40
+
+// MaxObjectBytes implements stores.ObjectLimiter: an upload has at most 10,000 parts.
+func (o *Objects) MaxObjectBytes() int64 { return min(maxParts*o.cfg.PartSize, maxObjectBytes) }
 
 // What an object's metadata say: the SHA-256 of its bytes, and which call of PutIfAbsent created it.
 const (

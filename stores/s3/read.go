@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -23,14 +24,14 @@ import (
 
 // Get implements stores.DurableStore. Bytes that do not have the SHA-256 that was stored with them are
 // CodeCorrupt.
-func (o *Objects) Get(ctx context.Context, key string) ([]byte, bool, error) {
+func (o *Objects) Get(ctx context.Context, key string, most int64) ([]byte, bool, error) {
 	if err := stores.ValidateObjectKey(key); err != nil {
 		return nil, false, err
 	}
 	if err := o.begin(ctx); err != nil {
 		return nil, false, err
 	}
-	data, out, err := o.fetch(ctx, o.name(kindObjects, key))
+	data, out, err := o.fetch(ctx, kindObjects, key, most)
 	switch outcomeOf(err) {
 	case done:
 	case absent:
@@ -46,22 +47,31 @@ func (o *Objects) Get(ctx context.Context, key string) ([]byte, bool, error) {
 	return data, true, nil
 }
 
-// fetch reads an object. A read that breaks off in the middle is begun again.
-func (r requester) fetch(ctx context.Context, name *string) (data []byte, out *awss3.GetObjectOutput, err error) {
+// maxRecordBytes bounds what is not an object of Objects: records, trails and renewal logs. A log of all the leases that one may
+// have takes some hundred kilobytes.
+const maxRecordBytes = 16 << 20
+
+// fetch reads an object of at most so many bytes. A read that breaks off in the middle is begun again.
+func (r requester) fetch(ctx context.Context, kind, key string, most int64) (data []byte, out *awss3.GetObjectOutput, err error) {
+	var oversized error
 	// How long an object takes is not known beforehand: the watch ends a read that stands still.
 	err = r.repeat(ctx, 1<<40, func(ctx context.Context) (err error) {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		watch := time.AfterFunc(r.patience, cancel)
 		defer watch.Stop()
-		out, err = r.client.GetObject(ctx, &awss3.GetObjectInput{Bucket: &r.cfg.Bucket, Key: name})
+		out, err = r.client.GetObject(ctx, &awss3.GetObjectInput{Bucket: &r.cfg.Bucket, Key: r.name(kind, key)})
 		if err != nil {
 			return err
 		}
 		defer out.Body.Close()
-		size := aws.ToInt64(out.ContentLength)
-		if size < 0 || size > maxParts*(5<<30) {
+		if out.ContentLength == nil || *out.ContentLength < 0 {
 			return errors.New("an answer without a length")
+		}
+		size := *out.ContentLength
+		if size > most {
+			oversized = stores.Oversized(strings.TrimPrefix(kind+key, kindObjects), size, most)
+			return nil // asking again would not make it smaller
 		}
 		data = make([]byte, size)
 		for at := 0; at < len(data); {
@@ -74,7 +84,7 @@ func (r requester) fetch(ctx context.Context, name *string) (data []byte, out *a
 		}
 		return nil
 	})
-	return data, out, err
+	return data, out, cmp.Or(err, oversized)
 }
 
 // List implements stores.DurableStore.

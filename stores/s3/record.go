@@ -37,6 +37,8 @@ type entry struct {
 	EndMS int64  `json:"end_ms"` // since 1970, like AtMS
 	Floor uint64 `json:"floor"`
 	AtMS  int64  `json:"at_ms"`
+	// Lineage is messages.Lease.Lineage.
+	Lineage uint64 `json:"lineage,omitempty"`
 	// Nonce names the call that wrote the entry: how a call knows its own after a lost answer, and what makes
 	// every version differ.
 	Nonce string `json:"nonce"`
@@ -63,12 +65,12 @@ func (r record) holds(nonce string) bool {
 
 func (e entry) lease(key messages.Key) messages.Lease {
 	return messages.Lease{Key: key, Owner: e.Owner, Epoch: e.Epoch, TTL: time.Duration(e.TTLMS) * time.Millisecond,
-		End: time.UnixMilli(e.EndMS).UTC(), Floor: e.Floor}
+		End: time.UnixMilli(e.EndMS).UTC(), Floor: e.Floor, Lineage: e.Lineage}
 }
 
 func (e entry) public() messages.LeaseEntry {
 	return messages.LeaseEntry{Seq: e.Seq, Op: e.Op, Owner: e.Owner, Epoch: e.Epoch, TTL: time.Duration(e.TTLMS) * time.Millisecond,
-		End: time.UnixMilli(e.EndMS).UTC(), Floor: e.Floor, At: time.UnixMilli(e.AtMS).UTC()}
+		End: time.UnixMilli(e.EndMS).UTC(), Floor: e.Floor, Lineage: e.Lineage, At: time.UnixMilli(e.AtMS).UTC()}
 }
 
 // follows says what rule an entry would break after the one before it (nil: it is the first). These are
@@ -78,18 +80,27 @@ func (e entry) follows(before *entry) error {
 	if before != nil {
 		b = *before
 	}
-	epoch, owner, floor := b.Epoch, b.Owner, b.Floor
+	epoch, owner, floor, lineage := b.Epoch, b.Owner, b.Floor, b.Lineage
 	switch e.Op {
 	case messages.OpAcquire:
 		epoch, owner = b.Epoch+1, e.Owner
 	case messages.OpRenew, messages.OpRelease:
 	case messages.OpForget:
 		floor = b.Epoch
+	case messages.OpLineage:
+		if lineage <= floor {
+			lineage = b.Epoch
+		}
+	case messages.OpReseed: // of a store that has lost records; see stores.Reseeder
+		if e.Epoch <= b.Epoch || e.Floor < b.Floor || e.Lineage < b.Lineage || e.Owner != stores.ReseedOwner || e.EndMS != e.AtMS {
+			return fmt.Errorf("a reseed to epoch %d, floor %d after %d, %d", e.Epoch, e.Floor, b.Epoch, b.Floor)
+		}
+		epoch, owner, floor, lineage = e.Epoch, e.Owner, e.Floor, e.Lineage
 	default:
 		return fmt.Errorf("an unknown operation %.20q", e.Op)
 	}
 	switch {
-	case before == nil && e.Op != messages.OpAcquire:
+	case before == nil && e.Op != messages.OpAcquire && e.Op != messages.OpReseed:
 		return fmt.Errorf("the first entry is a %s", e.Op)
 	case e.Seq != b.Seq+1:
 		return fmt.Errorf("entry %d comes after %d", e.Seq, b.Seq)
@@ -99,6 +110,8 @@ func (e entry) follows(before *entry) error {
 		return fmt.Errorf("another owner, or none, by %s", e.Op)
 	case e.Floor != floor || e.Floor > e.Epoch:
 		return fmt.Errorf("floor %d after %d by %s at epoch %d", e.Floor, b.Floor, e.Op, e.Epoch)
+	case e.Lineage != lineage || e.Lineage > e.Epoch:
+		return fmt.Errorf("lineage %d after %d by %s at epoch %d", e.Lineage, b.Lineage, e.Op, e.Epoch)
 	case e.AtMS < b.AtMS:
 		return fmt.Errorf("entry %d is older than the one before it", e.Seq)
 	case e.Nonce == "" || e.Nonce == b.Nonce:
@@ -144,7 +157,7 @@ func decode(key messages.Key, data []byte) (*record, error) {
 		err = fmt.Errorf("no entries, or a negative span")
 	default:
 		last := r.last()
-		if err = consistent(r.Trail, r.Trail[0].Seq == 1); err == nil && (last.Epoch == 0 || last.Floor > last.Epoch || last.Owner == "") {
+		if err = consistent(r.Trail, r.Trail[0].Seq == 1); err == nil && (last.Epoch == 0 || last.Floor > last.Epoch || last.Lineage > last.Epoch || last.Owner == "") {
 			err = fmt.Errorf("epoch %d, floor %d", last.Epoch, last.Floor)
 		}
 	}

@@ -141,7 +141,7 @@ func (l *Leases) overflowed(ctx context.Context, key messages.Key, names []strin
 
 // readChunk reads an overflow object, whose name follows from what is in it; nil: it expired between the list and the read.
 func readChunk[T any](ctx context.Context, r requester, kind, name string, nameOf func([]T) string) (chunk []T, err error) {
-	data, _, err := r.fetch(ctx, r.name(kind, name))
+	data, _, err := r.fetch(ctx, kind, name, maxRecordBytes)
 	if outcomeOf(err) == absent {
 		return nil, nil
 	}

@@ -217,7 +217,7 @@ func (l *Leases) settle(ctx context.Context, key messages.Key, old sighting, nex
 		l.known.note(key, s.view, sent)
 		l.members.join(key, mine, log, sent)
 		return &mine, nil
-	case s.rec != nil && s.rec.holds(mine.Nonce) && (mine.Op == messages.OpRelease || mine.Op == messages.OpForget):
+	case s.rec != nil && s.rec.holds(mine.Nonce) && (mine.Op != messages.OpAcquire && mine.Op != messages.OpRenew):
 		return &mine, nil // and then somebody else went on
 	case s.etag == old.etag:
 		return unknown()
@@ -239,7 +239,7 @@ func (l *Leases) loadRecord(ctx context.Context, key messages.Key) (sighting, er
 	if err := l.begin(ctx); err != nil {
 		return sighting{}, err
 	}
-	data, out, err := l.fetch(ctx, l.name(kindLeases, key.String()))
+	data, out, err := l.fetch(ctx, kindLeases, key.String(), maxRecordBytes)
 	v := view{received: l.cfg.Now()}
 	switch outcomeOf(err) {
 	case done:

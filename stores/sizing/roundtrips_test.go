@@ -117,7 +117,11 @@ func open(ctx context.Context, n *actors.Node, i int) error {
 		return err
 	}
 	for range 5 {
-		if _, err = n.Tenant(ctx, "acme", id); !errors.Is(err, messages.ErrUnavailable) {
+		var tenant *actors.Tenant
+		if tenant, err = n.Tenant(ctx, "acme", id); err == nil {
+			err = tenant.Open(ctx)
+		}
+		if !errors.Is(err, messages.ErrUnavailable) {
 			break
 		}
 	}

@@ -2,66 +2,109 @@ package sqlite
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
+	"errors"
+	"os"
+	"syscall"
 	"time"
+
+	"github.com/leasehold/leasehold/messages"
 )
 
-// clock turns readings of a node's clock into the time of the store. It is used under the write lock
-// of the file only, so every reading is ordered with every grant.
+// clock is the time of the store. It has no state in the process: every process computes it from one note in the
+// file, which says at which reading of a clock that they all share the time of the store was what. So
+// two processes never disagree about it, however long one of them was idle, stopped or suspended, and whatever
+// became of the wall clock meanwhile: the one that grants a lease and the one that granted the lease before
+// it count on one clock. It is read under the write lock of the file, so every reading is ordered with every grant.
 type clock struct {
-	now func() time.Time
-	// machine reads a clock that all processes of the machine share and nobody can set, and the id of
-	// the boot that it counts from; nil, or not ok: there is none beside now.
-	machine func(now time.Time) (boot string, mono time.Duration, ok bool)
-
-	last  time.Time     // the newest reading of now
-	store time.Duration // the time of the store then, since 1970
+	// wall is asked once: for the time at which the store begins to count after a boot.
+	wall func() time.Time
+	// id names the clock that mono reads. Readings of clocks with different ids have nothing to do with each other.
+	id string
+	// mono reads a clock that nobody can set. The windows of lease holders must not run slower than it.
+	mono func() time.Duration
 }
 
-// anchor finds the time of the store when it is opened. The first process of a boot takes the wall
-// clock, and notes beside it where the machine's monotonic clock stood; those that come later count
-// from that note. So a wall clock that is set forward, or that went on while the machine was suspended
-// and the holders' own clocks stood, ends no lease before its holder knows. (After a boot there are no holders.)
-// Where both clocks can be read the earlier counts: the only safe mistake is to be late.
-func (c *clock) anchor(ctx context.Context, conn *sql.Conn) error {
-	var newest, bootMono, bootAt int64
-	var bootID string
-	err := conn.QueryRowContext(ctx, `SELECT newest_ms, boot_id, boot_ns, boot_at_ns FROM store`).Scan(&newest, &bootID, &bootMono, &bootAt)
+// process is the clock of a process that shares none with others: it counts from the start of this one.
+var process = struct {
+	id    string
+	start time.Time
+}{"process " + rand.Text(), time.Now()}
+
+// processClock counts with the differences of now, which are monotonic where the readings are (time.Now).
+func processClock(now func() time.Time) clock {
+	return clock{wall: now, id: process.id, mono: func() time.Duration { return now().Sub(process.start) }}
+}
+
+// defaultClock is the machine's, where there is one that its processes share.
+func defaultClock() clock {
+	if id, mono, ok := machineClock(time.Now()); ok {
+		return clock{wall: time.Now, id: id, mono: mono}
+	}
+	return processClock(time.Now)
+}
+
+// note is the row of the file that its users compute the time of the store from: at a reading of the clock it was at.
+type note struct {
+	clock       string
+	reading, at time.Duration
+	newest      int64 // the newest time, in ms since 1970, at which anything was granted
+}
+
+func loadNote(ctx context.Context, conn *sql.Conn) (n note, err error) {
+	err = conn.QueryRowContext(ctx, `SELECT clock_id, clock_ns, at_ns, newest_ms FROM store`).Scan(&n.clock, &n.reading, &n.at, &n.newest)
+	return n, err
+}
+
+// anchor joins the users of the file, when a store is opened. The first one after a boot takes the wall clock for the
+// time of the store (or the newest time in the file, if the wall clock is behind it), and notes where its clock stands.
+// All others must have the same clock. One that has another is refused while anybody uses the file: of two
+// clocks nobody knows which is ahead, and whoever is ahead grants leases that are not over for the other.
+// users is a file that every user keeps locked, so that the kernel knows whether there is one.
+func (c *clock) anchor(ctx context.Context, conn *sql.Conn, users *os.File) error {
+	n, err := loadNote(ctx, conn)
 	if err != nil {
 		return err
 	}
-	c.last = c.now()
-	c.store = time.Duration(c.last.UnixNano())
-	floor := time.Duration(newest) * time.Millisecond
-	if c.machine == nil {
-		c.store = max(c.store, floor)
-		return nil
+	if n.clock != c.id {
+		err := flock(users, syscall.LOCK_EX|syscall.LOCK_NB)
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return otherClock(err)
+		}
+		if err != nil {
+			return err
+		}
+		at := max(time.Duration(c.wall().UnixNano()), time.Duration(n.newest)*time.Millisecond)
+		_, err = conn.ExecContext(ctx, `UPDATE store SET clock_id = ?, clock_ns = ?, at_ns = ?`, c.id, int64(c.mono()), int64(at))
+		if err != nil {
+			return errors.Join(err, flock(users, syscall.LOCK_UN))
+		}
 	}
-	boot, mono, ok := c.machine(c.last)
-	if ok && boot == bootID {
-		c.store = min(c.store, time.Duration(bootAt)+mono-time.Duration(bootMono))
-	}
-	c.store = max(c.store, floor)
-	if ok && boot != bootID {
-		_, err = conn.ExecContext(ctx, `UPDATE store SET boot_id = ?, boot_ns = ?, boot_at_ns = ?`, boot, int64(mono), int64(c.store))
-	}
-	return err
+	return flock(users, syscall.LOCK_SH|syscall.LOCK_NB)
 }
 
-// read returns the time of the store in ms since 1970. It advances with the differences of now, which are
-// monotonic where the readings are (time.Now), so a step of the wall clock does not reach it. And it
-// never lags behind the newest time in the file, so all processes share one clock that never goes
-// back. That is safe: the file's newest time was the time of the store at some earlier instant.
+// read returns the time of the store in ms since 1970. It is never behind the newest time in the file.
 func (c *clock) read(ctx context.Context, conn *sql.Conn) (int64, error) {
-	var newest int64
-	if err := conn.QueryRowContext(ctx, `SELECT newest_ms FROM store`).Scan(&newest); err != nil {
+	n, err := loadNote(ctx, conn)
+	if err != nil {
 		return 0, err
 	}
-	t := c.now()
-	if passed := t.Sub(c.last); passed > 0 {
-		c.store += passed
+	if n.clock != c.id { // somebody removed the file of the users
+		return 0, otherClock(nil)
 	}
-	c.last = t
-	c.store = max(c.store, time.Duration(newest)*time.Millisecond)
-	return c.store.Milliseconds(), nil
+	return max((n.at + c.mono() - n.reading).Milliseconds(), n.newest), nil
+}
+
+func otherClock(err error) error {
+	return &messages.Error{Code: messages.CodeUnavailable, Message: "another process uses the lease file, and counts time with another clock: " +
+		"on this system, or in another time namespace, only one process can use the file", Err: err}
+}
+
+func flock(f *os.File, how int) error {
+	for {
+		if err := syscall.Flock(int(f.Fd()), how); !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+	}
 }

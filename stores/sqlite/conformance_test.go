@@ -81,6 +81,8 @@ func TestC_TheSuiteCanFail(t *testing.T) {
 		{"C1_no_compare_and_set", storetest.NoCompareAndSet, []string{"B.2", "B.3", "B4", "B2"}},
 		{"C2_epoch_always_one", storetest.EpochAlwaysOne, []string{"B.6", "B.7", "B.8", "B.9", "B.10", "B.11", "B4", "B2"}},
 		{"C3_renews_for_anybody", storetest.RenewsForAnybody, []string{"B.5", "B.6", "B4"}},
+		{"forgets_lineages", storetest.ForgetsLineages, []string{"B.lineage"}},
+		{"K1_forgets_its_deployment", storetest.ForgetsItsDeployment, []string{"K1"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			store, clock := openManual(t)

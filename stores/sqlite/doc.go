@@ -17,14 +17,13 @@
 //
 // Time is milliseconds since 1970. It starts with the wall clock of the first process after a boot of
 // the machine, and from then on counts with the machine's monotonic clock, the one that lease holders
-// measure their windows with; and it is never behind the newest time that any process has recorded in the
-// file. So a wall clock that is set, forward or back, and a machine that is suspended, neither end a
-// lease before its holder knows, nor keep one for much longer than its time to live.
+// measure their windows with, from a note in the file: all processes compute it from the same reading, so they always agree;
+// and it is never behind the newest time in the file. So a wall clock that is set, forward or back, and a machine that
+// is suspended, neither end a lease before its holder knows, nor keep one for longer than its time to live.
 //
-// Where the system has no such clock (it is Linux's boot id and CLOCK_MONOTONIC), or with a Now of one's own, a
-// process takes its start from Now at Open and counts with the differences of Now's readings. What is
-// left then is a wall clock that is set FORWARD before another process opens the file; the protocol
-// assumes that such a jump is smaller than the margin of the lease holders.
+// Where the system has no such clock (it is Linux's CLOCK_MONOTONIC, with the id of the boot and of the time namespace), or
+// with a Now of one's own, a process counts with a clock that no other process has. So ONE PROCESS can use the file: [Open]
+// refuses another one (CodeUnavailable) as long as the first one lives, which a lock on the file <path>-users tells.
 //
 // # Start here
 //

@@ -1,12 +1,14 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"errors"
 
 	"github.com/mattn/go-sqlite3"
 
+	"github.com/leasehold/leasehold/internal/localfile/sqlitefile"
 	"github.com/leasehold/leasehold/messages"
 )
 
@@ -26,7 +28,7 @@ func contextError(ctx context.Context) error {
 
 // storeError types an error of SQLite. A full or failing disk is CodeUnavailable (Cause CodeStorage):
 // for a holder it is a store that does not answer, and the operation may yet be in the file.
-func storeError(err error) error {
+func storeError(path string, err error) error {
 	var typed *messages.Error
 	if err == nil || errors.As(err, &typed) {
 		return err
@@ -39,7 +41,7 @@ func storeError(err error) error {
 	case sqlite3.ErrNotADB, sqlite3.ErrCorrupt:
 		return &messages.Error{Code: messages.CodeCorrupt, Message: "the lease file is damaged", Err: err}
 	case sqlite3.ErrFull, sqlite3.ErrIoErr, sqlite3.ErrCantOpen, sqlite3.ErrReadonly, sqlite3.ErrPerm, sqlite3.ErrNomem:
-		return &messages.Error{Code: messages.CodeUnavailable, Cause: messages.CodeStorage, Message: "the disk of the lease file failed", Err: err}
+		return &messages.Error{Code: messages.CodeUnavailable, Cause: messages.CodeStorage, Message: "the lease file cannot be used: " + cmp.Or(sqlitefile.Cause(e, path), e.Code.Error()), Err: err}
 	case sqlite3.ErrConstraint:
 		return &messages.Error{Code: messages.CodeInternal, Message: "the lease file refused a change that breaks its rules", Err: err}
 	}
@@ -49,7 +51,7 @@ func storeError(err error) error {
 // openError is storeError for Open, where nothing has been promised yet: a disk that fails is
 // CodeStorage.
 func openError(path string, err error) error {
-	err = storeError(err)
+	err = storeError(path, err)
 	var typed *messages.Error
 	if errors.As(err, &typed) {
 		if typed.Cause == messages.CodeStorage {

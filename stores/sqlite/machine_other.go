@@ -4,5 +4,5 @@ package sqlite
 
 import "time"
 
-// machineTime knows no clock here that all processes share and nobody can set.
-func machineTime(time.Time) (boot string, mono time.Duration, ok bool) { return "", 0, false }
+// machineClock knows no clock here that all processes share and nobody can set.
+func machineClock(time.Time) (id string, mono func() time.Duration, ok bool) { return "", nil, false }

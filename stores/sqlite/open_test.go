@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/leasehold/leasehold/messages"
+	"github.com/leasehold/leasehold/stores"
 	"github.com/leasehold/leasehold/stores/sqlite"
 	"github.com/leasehold/leasehold/stores/storetest"
 )
@@ -122,7 +123,7 @@ func TestOpen_AFileThatVanishesIsNotMadeAnew(t *testing.T) {
 	// The reader has not opened the file yet.
 	_, _, err = store.Read(t.Context(), key)
 	require.ErrorIs(t, err, messages.ErrUnavailable)
-	require.ErrorIs(t, err, messages.ErrStorage)
+	require.ErrorIs(t, err, messages.ErrDeploymentMismatch)
 	require.NoFileExists(t, path)
 }
 
@@ -155,4 +156,35 @@ func TestOpen_ManyAtOnceMakeOneStore(t *testing.T) {
 	}
 	wg.Wait()
 	require.Equal(t, 1, granted)
+}
+
+// A file that is deleted or replaced under a running process: the next renewal fails, and everything else. When it is back,
+// all goes on.
+func TestK4_AReplacedFileIsNoticedByTheNextRenewal(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "leases.db")
+	store := open(t, sqlite.Config{Path: path})
+	key := storetest.NewKey()
+	_, err := store.Acquire(t.Context(), key, "a", time.Hour)
+	require.NoError(t, err)
+	gone := func() {
+		t.Helper()
+		_, renew := store.Renew(t.Context(), key, "a", 1, time.Hour)
+		_, many := store.RenewMany(t.Context(), []stores.Renewal{{Key: key, Owner: "a", Epoch: 1, TTL: time.Hour}})
+		_, acquire := store.Acquire(t.Context(), storetest.NewKey(), "a", time.Hour)
+		_, _, read := store.Read(t.Context(), key)
+		_, identity := store.Deployment(t.Context())
+		for _, err := range []error{renew, many, acquire, read, identity} {
+			require.ErrorIs(t, err, messages.ErrUnavailable)
+			require.ErrorIs(t, err, messages.ErrDeploymentMismatch)
+			require.Equal(t, path, messages.AsError(err).Object)
+		}
+	}
+	aside := t.TempDir()
+	require.NoError(t, os.Rename(path, filepath.Join(aside, "leases.db")))
+	gone()
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	gone()
+	require.NoError(t, os.Rename(filepath.Join(aside, "leases.db"), path))
+	_, err = store.Renew(t.Context(), key, "a", 1, time.Hour)
+	require.NoError(t, err)
 }

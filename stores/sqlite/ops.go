@@ -10,7 +10,7 @@ import (
 	"github.com/leasehold/leasehold/stores"
 )
 
-const columns = `owner, epoch, ttl_ms, end_ms, floor`
+const columns = `owner, epoch, ttl_ms, end_ms, floor, lineage`
 
 // tx is one write transaction at one instant of the store's clock.
 type tx struct {
@@ -23,7 +23,7 @@ type scanner interface{ Scan(dest ...any) error }
 func scanLease(row scanner, key messages.Key, dest ...any) (messages.Lease, error) {
 	lease := messages.Lease{Key: key}
 	var ttl, end int64
-	err := row.Scan(append(dest, &lease.Owner, &lease.Epoch, &ttl, &end, &lease.Floor)...)
+	err := row.Scan(append(dest, &lease.Owner, &lease.Epoch, &ttl, &end, &lease.Floor, &lease.Lineage)...)
 	lease.TTL, lease.End = time.Duration(ttl)*time.Millisecond, time.UnixMilli(end).UTC()
 	return lease, err
 }
@@ -37,9 +37,9 @@ func (t *tx) load(ctx context.Context, key messages.Key) (messages.Lease, bool, 
 }
 
 func (t *tx) store(ctx context.Context, op string, lease messages.Lease) error {
-	_, err := t.conn.ExecContext(ctx, `UPDATE leases SET owner = ?, epoch = ?, ttl_ms = ?, end_ms = ?, floor = ?,
+	_, err := t.conn.ExecContext(ctx, `UPDATE leases SET owner = ?, epoch = ?, ttl_ms = ?, end_ms = ?, floor = ?, lineage = ?,
 		seq = seq + 1, op = ?, at_ms = ? WHERE key = ?`,
-		lease.Owner, int64(lease.Epoch), lease.TTL.Milliseconds(), lease.End.UnixMilli(), int64(lease.Floor), op, t.now, lease.Key.String())
+		lease.Owner, int64(lease.Epoch), lease.TTL.Milliseconds(), lease.End.UnixMilli(), int64(lease.Floor), int64(lease.Lineage), op, t.now, lease.Key.String())
 	return err
 }
 
@@ -64,13 +64,18 @@ func (t *tx) acquire(ctx context.Context, key messages.Key, owner string, ttl ti
 	if left := lease.End.UnixMilli() - t.now; ok && left > 0 {
 		return messages.Lease{}, stores.Held(lease, time.Duration(left)*time.Millisecond)
 	}
-	lease = messages.Lease{Key: key, Owner: owner, Epoch: lease.Epoch + 1, TTL: ttl, End: t.at(ttl), Floor: lease.Floor}
+	lease = messages.Lease{Key: key, Owner: owner, Epoch: lease.Epoch + 1, TTL: ttl, End: t.at(ttl), Floor: lease.Floor, Lineage: lease.Lineage}
 	if ok {
 		return lease, t.store(ctx, messages.OpAcquire, lease)
 	}
-	_, err = t.conn.ExecContext(ctx, `INSERT INTO leases VALUES (?, ?, 1, ?, ?, 0, 1, 'acquire', ?)`,
-		key.String(), owner, ttl.Milliseconds(), lease.End.UnixMilli(), t.now)
-	return lease, err
+	return lease, t.begin(ctx, messages.OpAcquire, lease)
+}
+
+// begin makes the record of a key that has none.
+func (t *tx) begin(ctx context.Context, op string, lease messages.Lease) error {
+	_, err := t.conn.ExecContext(ctx, `INSERT INTO leases VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?, ?)`,
+		lease.Key.String(), lease.Owner, int64(lease.Epoch), lease.TTL.Milliseconds(), lease.End.UnixMilli(), int64(lease.Floor), op, t.now, int64(lease.Lineage))
+	return err
 }
 
 func (t *tx) renew(ctx context.Context, r stores.Renewal) (messages.Lease, error) {

@@ -33,7 +33,11 @@ func child() {
 		return
 	}
 	signal.Ignore(syscall.SIGXFSZ) // a write over RLIMIT_FSIZE shall be an error, not the end
-	store, err := sqlite.Open(context.Background(), sqlite.Config{Path: os.Getenv(pathEnv)})
+	cfg := sqlite.Config{Path: os.Getenv(pathEnv)}
+	if mode == "alone" {
+		cfg.Now = time.Now // as on a system without a clock that processes share
+	}
+	store, err := sqlite.Open(context.Background(), cfg)
 	if err == nil {
 		err = modes[mode](store)
 	}
@@ -47,6 +51,15 @@ func child() {
 var killedKey = messages.Key{Org: "acme", Tenant: "t-3129611eac9be1d5994a2b216b06ed27"}
 
 var modes = map[string]func(*sqlite.Store) error{
+	// alone uses the file until it is killed.
+	"alone": func(s *sqlite.Store) error {
+		lease, err := s.Acquire(context.Background(), killedKey, "alone", time.Hour)
+		if err != nil {
+			return err
+		}
+		fmt.Println(lease.Epoch)
+		select {}
+	},
 	// take acquires and releases one key until it is killed, and says every epoch that it was granted.
 	"take": func(s *sqlite.Store) error {
 		owner := fmt.Sprint("process-", os.Getpid())
@@ -195,4 +208,21 @@ func TestFullDisk_IsUnavailable(t *testing.T) {
 	all, err := store.Leases(t.Context(), "", 1<<20)
 	require.NoError(t, err)
 	require.Len(t, all, len(said.Granted), "the refused one left nothing")
+}
+
+// Where processes share no clock one process uses a file. The next one may when it is dead, however it died.
+func TestClock_WithoutASharedClockASecondProcessIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "leases.db")
+	cmd, lines := startChild(t, "alone", path)
+	require.True(t, lines.Scan())
+	for _, now := range []func() time.Time{nil, time.Now} {
+		_, err := sqlite.Open(t.Context(), sqlite.Config{Path: path, Now: now})
+		require.ErrorIs(t, err, messages.ErrUnavailable)
+		require.ErrorContains(t, err, "another process uses the lease file")
+	}
+	require.NoError(t, cmd.Process.Kill())
+	require.Error(t, cmd.Wait())
+	store := open(t, sqlite.Config{Path: path, Now: time.Now})
+	_, err := store.Acquire(t.Context(), killedKey, "a", time.Second)
+	require.ErrorIs(t, err, messages.ErrHeld)
 }

@@ -26,6 +26,8 @@ func raw(t *testing.T, path string) *sql.DB {
 // seed makes a record at epoch 3, floor 2, held by owner c.
 func seed(t *testing.T, store *sqlite.Store, key messages.Key) messages.Lease {
 	t.Helper()
+	_, err := store.SetDeployment(t.Context(), "deployment.1")
+	require.NoError(t, err)
 	var lease messages.Lease
 	for i, owner := range []string{"a", "b", "c"} {
 		var err error
@@ -38,7 +40,8 @@ func seed(t *testing.T, store *sqlite.Store, key messages.Key) messages.Lease {
 			require.NoError(t, store.Release(t.Context(), key, owner, lease.Epoch))
 		}
 	}
-	lease, err := store.Renew(t.Context(), key, "c", 3, time.Hour)
+	require.NoError(t, store.MarkLineage(t.Context(), key, "c", 3))
+	lease, err = store.Renew(t.Context(), key, "c", 3, time.Hour)
 	require.NoError(t, err)
 	return lease
 }
@@ -52,7 +55,7 @@ func TestB3_TheFileRefusesWhatBreaksTheProtocol(t *testing.T) {
 	require.NoError(t, err)
 	db := raw(t, path)
 
-	const row = ` SELECT key, 'z', 1, 1000, 0, 0, 1, 'acquire', 0 FROM leases LIMIT 1`
+	const row = ` SELECT key, 'z', 1, 1000, 0, 0, 1, 'acquire', 0, 0 FROM leases LIMIT 1`
 	for name, statement := range map[string]string{
 		"epoch goes back":                   `UPDATE leases SET epoch = epoch - 1, seq = seq + 1, op = 'acquire'`,
 		"epoch goes back, as a renewal":     `UPDATE leases SET epoch = epoch - 1, seq = seq + 1, op = 'renew'`,
@@ -65,6 +68,15 @@ func TestB3_TheFileRefusesWhatBreaksTheProtocol(t *testing.T) {
 		"floor goes down with a grant":      `UPDATE leases SET floor = 0, epoch = epoch + 1, seq = seq + 1, op = 'acquire'`,
 		"floor above the epoch":             `UPDATE leases SET floor = epoch + 1, seq = seq + 1, op = 'forget'`,
 		"floor is null":                     `UPDATE leases SET floor = NULL, seq = seq + 1, op = 'forget'`,
+		"lineage goes down":                 `UPDATE leases SET lineage = 0, seq = seq + 1, op = 'lineage'`,
+		"lineage goes down, as a grant":     `UPDATE leases SET lineage = 0, epoch = epoch + 1, seq = seq + 1, op = 'acquire'`,
+		"lineage above the epoch":           `UPDATE leases SET lineage = epoch + 1, seq = seq + 1, op = 'lineage'`,
+		"lineage without a mark":            `UPDATE leases SET lineage = epoch + 1, epoch = epoch + 1, seq = seq + 1, op = 'acquire'`,
+		"a reseed that lowers":              `UPDATE leases SET owner = 'lease-reseed', epoch = epoch - 1, end_ms = at_ms, seq = seq + 1, op = 'reseed'`,
+		"a reseed at the same epoch":        `UPDATE leases SET owner = 'lease-reseed', end_ms = at_ms, seq = seq + 1, op = 'reseed'`,
+		"a reseed that grants":              `UPDATE leases SET owner = 'lease-reseed', epoch = epoch + 1, end_ms = at_ms + 1000, seq = seq + 1, op = 'reseed'`,
+		"a reseed by somebody":              `UPDATE leases SET owner = 'z', epoch = epoch + 1, end_ms = at_ms, seq = seq + 1, op = 'reseed'`,
+		"begins with a reseed by nobody":    `INSERT INTO leases VALUES ('x/y', 'z', 5, 1000, 0, 0, 1, 'reseed', 0, 0)`,
 		"owner changes within an epoch":     `UPDATE leases SET owner = 'z', seq = seq + 1, op = 'renew'`,
 		"no owner":                          `UPDATE leases SET owner = '', epoch = epoch + 1, seq = seq + 1, op = 'acquire'`,
 		"key changes":                       `UPDATE leases SET key = 'x/y', seq = seq + 1`,
@@ -74,20 +86,22 @@ func TestB3_TheFileRefusesWhatBreaksTheProtocol(t *testing.T) {
 		"deleted row":                       `DELETE FROM leases`,
 		"replaced row":                      `REPLACE INTO leases` + row,
 		"inserted twice":                    `INSERT INTO leases` + row,
-		"begins above epoch 1":              `INSERT INTO leases VALUES ('x/y', 'z', 7, 1000, 0, 0, 1, 'acquire', 0)`,
-		"begins with a floor":               `INSERT INTO leases VALUES ('x/y', 'z', 1, 1000, 0, 1, 1, 'acquire', 0)`,
+		"begins above epoch 1":              `INSERT INTO leases VALUES ('x/y', 'z', 7, 1000, 0, 0, 1, 'acquire', 0, 0)`,
+		"begins with a floor":               `INSERT INTO leases VALUES ('x/y', 'z', 1, 1000, 0, 1, 1, 'acquire', 0, 0)`,
 		"update or replace":                 `UPDATE OR REPLACE leases SET epoch = 1, seq = 1, op = 'acquire'`,
 		"upsert":                            `INSERT INTO leases` + row + ` ON CONFLICT DO UPDATE SET epoch = 1`,
 		"trail: an entry is deleted":        `DELETE FROM trail WHERE op = 'acquire'`,
 		"trail: a renewal is deleted":       `DELETE FROM trail WHERE op = 'renew'`,
 		"trail: an entry is changed":        `UPDATE trail SET owner = 'z'`,
-		"trail: an entry is forged":         `INSERT INTO trail SELECT key, seq + 1, 'acquire', 'z', 4, 1000, 0, 0, 0 FROM leases`,
-		"trail: an entry is replaced":       `REPLACE INTO trail SELECT key, seq, op, 'z', epoch, ttl_ms, end_ms, floor, at_ms FROM trail`,
-		"trail: the newest is written anew": `REPLACE INTO trail SELECT key, seq, op, owner, epoch, ttl_ms, end_ms, floor, at_ms FROM leases`,
+		"trail: an entry is forged":         `INSERT INTO trail SELECT key, seq + 1, 'acquire', 'z', 4, 1000, 0, 0, 0, 0 FROM leases`,
+		"trail: an entry is replaced":       `REPLACE INTO trail SELECT key, seq, op, 'z', epoch, ttl_ms, end_ms, floor, at_ms, lineage FROM trail`,
+		"trail: the newest is written anew": `REPLACE INTO trail SELECT key, seq, op, owner, epoch, ttl_ms, end_ms, floor, at_ms, lineage FROM leases`,
 		"the clock goes back":               `UPDATE store SET newest_ms = newest_ms - 1`,
 		"the clock is deleted":              `DELETE FROM store`,
-		"the clock is replaced":             `REPLACE INTO store VALUES (1, 0, '', 0, 0, 0)`,
-		"a second clock":                    `INSERT INTO store VALUES (2, 0, '', 0, 0, 0)`,
+		"the clock is replaced":             `REPLACE INTO store VALUES (1, 0, '', 0, 0, '', 0)`,
+		"a second clock":                    `INSERT INTO store VALUES (2, 0, '', 0, 0, '', 0)`,
+		"another deployment":                `UPDATE store SET deployment = 'x'`,
+		"no deployment":                     `UPDATE store SET deployment = ''`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := db.Exec(statement)

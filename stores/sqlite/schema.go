@@ -24,9 +24,10 @@ var schema = []object{
 	{"store", `CREATE TABLE store (
 	id INTEGER PRIMARY KEY CHECK (id = 1),
 	newest_ms INTEGER NOT NULL,
-	boot_id TEXT NOT NULL,
-	boot_ns INTEGER NOT NULL,
-	boot_at_ns INTEGER NOT NULL,
+	clock_id TEXT NOT NULL,
+	clock_ns INTEGER NOT NULL,
+	at_ns INTEGER NOT NULL,
+	deployment TEXT NOT NULL,
 	keep_renewals INTEGER NOT NULL CHECK (keep_renewals >= 0)
 ) STRICT`},
 	{"leases", `CREATE TABLE leases (
@@ -37,8 +38,9 @@ var schema = []object{
 	end_ms INTEGER NOT NULL,
 	floor INTEGER NOT NULL CHECK (floor >= 0 AND floor <= epoch),
 	seq INTEGER NOT NULL CHECK (seq >= 1),
-	op TEXT NOT NULL CHECK (op IN ('acquire', 'renew', 'release', 'forget')),
-	at_ms INTEGER NOT NULL
+	op TEXT NOT NULL CHECK (op IN ('acquire', 'renew', 'release', 'forget', 'lineage', 'reseed')),
+	at_ms INTEGER NOT NULL,
+	lineage INTEGER NOT NULL CHECK (lineage >= 0 AND lineage <= epoch)
 ) STRICT, WITHOUT ROWID`},
 	{"trail", `CREATE TABLE trail (
 	key TEXT NOT NULL,
@@ -50,6 +52,7 @@ var schema = []object{
 	end_ms INTEGER NOT NULL,
 	floor INTEGER NOT NULL,
 	at_ms INTEGER NOT NULL,
+	lineage INTEGER NOT NULL,
 	PRIMARY KEY (key, seq)
 ) STRICT, WITHOUT ROWID`},
 	{"forgotten", `CREATE INDEX forgotten ON leases (key) WHERE floor > 0`},
@@ -60,16 +63,27 @@ BEGIN SELECT RAISE(ABORT, 'leasehold: the store row is there already'); END`},
 	{"store_update", `CREATE TRIGGER store_update BEFORE UPDATE ON store
 WHEN NEW.newest_ms < OLD.newest_ms OR NEW.id <> OLD.id
 BEGIN SELECT RAISE(ABORT, 'leasehold: the clock of the store goes back'); END`},
+	{"store_deployment", `CREATE TRIGGER store_deployment BEFORE UPDATE ON store
+WHEN OLD.deployment <> '' AND NEW.deployment <> OLD.deployment
+BEGIN SELECT RAISE(ABORT, 'leasehold: the store belongs to another deployment'); END`},
 	{"store_delete", `CREATE TRIGGER store_delete BEFORE DELETE ON store
 BEGIN SELECT RAISE(ABORT, 'leasehold: the store row is never deleted'); END`},
 
 	{"leases_insert", `CREATE TRIGGER leases_insert BEFORE INSERT ON leases
-WHEN NEW.epoch <> 1 OR NEW.seq <> 1 OR NEW.floor <> 0 OR NEW.op <> 'acquire'
-	OR EXISTS (SELECT 1 FROM leases WHERE key = NEW.key)
+WHEN NEW.seq <> 1 OR EXISTS (SELECT 1 FROM leases WHERE key = NEW.key)
+	OR NEW.op <> 'reseed' AND (NEW.epoch <> 1 OR NEW.floor <> 0 OR NEW.lineage <> 0 OR NEW.op <> 'acquire')
+	OR NEW.op = 'reseed' AND (NEW.owner <> 'lease-reseed' OR NEW.end_ms <> NEW.at_ms)
 BEGIN SELECT RAISE(ABORT, 'leasehold: a record begins once, with epoch 1'); END`},
 	{"leases_epoch", `CREATE TRIGGER leases_epoch BEFORE UPDATE ON leases
-WHEN NEW.epoch <> OLD.epoch + (NEW.op = 'acquire')
+WHEN NEW.epoch <> OLD.epoch + (NEW.op = 'acquire') AND (NEW.op <> 'reseed' OR NEW.epoch < OLD.epoch)
 BEGIN SELECT RAISE(ABORT, 'leasehold: an epoch moves by one, when the lease is granted'); END`},
+	// Of a store that has lost records; see stores.Reseeder. Nobody holds the lease then.
+	{"leases_reseed", `CREATE TRIGGER leases_reseed BEFORE UPDATE ON leases
+WHEN NEW.op = 'reseed' AND (NEW.epoch <= OLD.epoch OR NEW.owner <> 'lease-reseed' OR NEW.end_ms <> NEW.at_ms)
+BEGIN SELECT RAISE(ABORT, 'leasehold: a reseed raises the epoch, and leaves a lease that is over'); END`},
+	{"leases_lineage", `CREATE TRIGGER leases_lineage BEFORE UPDATE ON leases
+WHEN NEW.lineage < OLD.lineage OR NEW.lineage <> OLD.lineage AND NEW.op NOT IN ('lineage', 'reseed')
+BEGIN SELECT RAISE(ABORT, 'leasehold: a lineage is marked, and never unmarked'); END`},
 	{"leases_owner", `CREATE TRIGGER leases_owner BEFORE UPDATE ON leases
 WHEN NEW.key <> OLD.key OR (NEW.owner <> OLD.owner AND NEW.epoch = OLD.epoch)
 BEGIN SELECT RAISE(ABORT, 'leasehold: an epoch has one key and one owner'); END`},
@@ -83,18 +97,18 @@ BEGIN SELECT RAISE(ABORT, 'leasehold: every change of a record is a new entry of
 BEGIN SELECT RAISE(ABORT, 'leasehold: a record is never deleted'); END`},
 
 	{"leases_inserted", `CREATE TRIGGER leases_inserted AFTER INSERT ON leases BEGIN
-	INSERT INTO trail SELECT key, seq, op, owner, epoch, ttl_ms, end_ms, floor, at_ms FROM leases WHERE key = NEW.key;
+	INSERT INTO trail SELECT key, seq, op, owner, epoch, ttl_ms, end_ms, floor, at_ms, lineage FROM leases WHERE key = NEW.key;
 	UPDATE store SET newest_ms = NEW.at_ms WHERE newest_ms < NEW.at_ms;
 END`},
 	{"leases_updated", `CREATE TRIGGER leases_updated AFTER UPDATE ON leases BEGIN
-	INSERT INTO trail SELECT key, seq, op, owner, epoch, ttl_ms, end_ms, floor, at_ms FROM leases WHERE key = NEW.key;
+	INSERT INTO trail SELECT key, seq, op, owner, epoch, ttl_ms, end_ms, floor, at_ms, lineage FROM leases WHERE key = NEW.key;
 	UPDATE store SET newest_ms = NEW.at_ms WHERE newest_ms < NEW.at_ms;
 END`},
 
 	{"trail_insert", `CREATE TRIGGER trail_insert BEFORE INSERT ON trail
 WHEN EXISTS (SELECT 1 FROM trail WHERE key = NEW.key AND seq = NEW.seq)
 	OR NOT EXISTS (SELECT 1 FROM leases WHERE key = NEW.key AND seq = NEW.seq AND op = NEW.op AND owner = NEW.owner
-		AND epoch = NEW.epoch AND ttl_ms = NEW.ttl_ms AND end_ms = NEW.end_ms AND floor = NEW.floor AND at_ms = NEW.at_ms)
+		AND epoch = NEW.epoch AND ttl_ms = NEW.ttl_ms AND end_ms = NEW.end_ms AND floor = NEW.floor AND at_ms = NEW.at_ms AND lineage = NEW.lineage)
 BEGIN SELECT RAISE(ABORT, 'leasehold: an entry of the trail is the record as it was written'); END`},
 	{"trail_update", `CREATE TRIGGER trail_update BEFORE UPDATE ON trail
 BEGIN SELECT RAISE(ABORT, 'leasehold: the trail is append-only'); END`},
@@ -169,7 +183,7 @@ func create(ctx context.Context, conn *sql.Conn, keepRenewals int) error {
 			return fmt.Errorf("create %s: %w", o.name, err)
 		}
 	}
-	if _, err := conn.ExecContext(ctx, `INSERT INTO store VALUES (1, 0, '', 0, 0, ?)`, keepRenewals); err != nil {
+	if _, err := conn.ExecContext(ctx, `INSERT INTO store VALUES (1, 0, '', 0, 0, '', ?)`, keepRenewals); err != nil {
 		return err
 	}
 	_, err := conn.ExecContext(ctx, fmt.Sprintf(`PRAGMA application_id = %d; PRAGMA user_version = %d`, applicationID, schemaVersion))

@@ -102,6 +102,48 @@ func (s *Store) MarkForgotten(ctx context.Context, key messages.Key, owner strin
 	return err
 }
 
+// MarkLineage implements stores.LeaseStore.
+func (s *Store) MarkLineage(ctx context.Context, key messages.Key, owner string, epoch uint64) error {
+	if err := stores.ValidateHolder(key, owner); err != nil {
+		return err
+	}
+	_, err := write(ctx, s, func(ctx context.Context, t *tx) (struct{}, error) {
+		lease, err := t.holder(ctx, key, owner, epoch)
+		if err == nil {
+			if !lease.HasLineage() {
+				lease.Lineage = lease.Epoch
+			}
+			err = t.store(ctx, messages.OpLineage, lease)
+		}
+		return struct{}{}, err
+	})
+	return err
+}
+
+// Reseed implements stores.Reseeder.
+func (s *Store) Reseed(ctx context.Context, seed stores.Seed, live bool) (messages.Lease, error) {
+	if err := seed.Validate(); err != nil {
+		return messages.Lease{}, err
+	}
+	return write(ctx, s, func(ctx context.Context, t *tx) (messages.Lease, error) {
+		old, ok, err := t.load(ctx, seed.Key)
+		if err != nil {
+			return old, err
+		}
+		if left := old.End.UnixMilli() - t.now; ok && left > 0 && !live {
+			return messages.Lease{}, stores.Held(old, time.Duration(left)*time.Millisecond)
+		}
+		lease, raised := seed.Raise(old, t.at(0))
+		switch {
+		case !raised:
+			return old, nil
+		case !ok:
+			return lease, t.begin(ctx, messages.OpReseed, lease)
+		}
+		return lease, t.store(ctx, messages.OpReseed, lease)
+	})
+}
+
 // History implements stores.LeaseStore.
 func (s *Store) History(ctx context.Context, key messages.Key) ([]messages.LeaseEntry, error) {
 	if err := key.Validate(); err != nil {
@@ -122,6 +164,7 @@ func (s *Store) History(ctx context.Context, key messages.Key) ([]messages.Lease
 				return nil, err
 			}
 			e.Owner, e.Epoch, e.TTL, e.End, e.Floor = lease.Owner, lease.Epoch, lease.TTL, lease.End, lease.Floor
+			e.Lineage = lease.Lineage
 			e.At = time.UnixMilli(at).UTC()
 			entries = append(entries, e)
 		}
@@ -163,4 +206,27 @@ func (s *Store) list(ctx context.Context, query, after string, limit int) ([]mes
 		}
 		return leases, rows.Err()
 	})
+}
+
+// Deployment implements stores.DeploymentKeeper.
+func (s *Store) Deployment(ctx context.Context) (string, error) {
+	return read(ctx, s, func(conn *sql.Conn) (string, error) { return loadDeployment(ctx, conn) })
+}
+
+// SetDeployment implements stores.DeploymentKeeper.
+func (s *Store) SetDeployment(ctx context.Context, identity string) (string, error) {
+	if err := stores.ValidateDeployment(identity); err != nil {
+		return "", err
+	}
+	return write(ctx, s, func(ctx context.Context, t *tx) (string, error) {
+		if _, err := t.conn.ExecContext(ctx, `UPDATE store SET deployment = ? WHERE deployment = ''`, identity); err != nil {
+			return "", err
+		}
+		return loadDeployment(ctx, t.conn)
+	})
+}
+
+func loadDeployment(ctx context.Context, conn *sql.Conn) (identity string, err error) {
+	err = conn.QueryRowContext(ctx, `SELECT deployment FROM store`).Scan(&identity)
+	return identity, err
 }

@@ -39,6 +39,9 @@ func write[T any](ctx context.Context, s *Store, fn func(context.Context, *tx) (
 	run := func() (a answer) {
 		defer func() { s.turn <- struct{}{} }()
 		a.err = s.retry(ctx, func() error {
+			if err := s.moved(); err != nil {
+				return err
+			}
 			bg := context.WithoutCancel(ctx)
 			conn, err := s.writer.Conn(bg)
 			if err != nil {
@@ -69,7 +72,7 @@ func write[T any](ctx context.Context, s *Store, fn func(context.Context, *tx) (
 		}
 	}
 	if a.err != nil {
-		return zero, storeError(a.err)
+		return zero, storeError(s.path, a.err)
 	}
 	return a.value, nil
 }
@@ -83,6 +86,9 @@ func read[T any](ctx context.Context, s *Store, fn func(*sql.Conn) (T, error)) (
 	default:
 	}
 	err := s.retry(ctx, func() error {
+		if err := s.moved(); err != nil {
+			return err
+		}
 		conn, err := s.reader.Conn(ctx)
 		if err != nil {
 			return err
@@ -101,7 +107,7 @@ func read[T any](ctx context.Context, s *Store, fn func(*sql.Conn) (T, error)) (
 		if ctx.Err() != nil {
 			return zero, contextError(ctx)
 		}
-		return zero, storeError(err)
+		return zero, storeError(s.path, err)
 	}
 	return value, nil
 }

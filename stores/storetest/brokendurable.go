@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -34,8 +35,8 @@ func EmptyForAbsent(real stores.DurableStore) stores.DurableStore { return empty
 
 type emptyForAbsent struct{ stores.DurableStore }
 
-func (s emptyForAbsent) Get(ctx context.Context, key string) ([]byte, bool, error) {
-	data, _, err := s.DurableStore.Get(ctx, key)
+func (s emptyForAbsent) Get(ctx context.Context, key string, most int64) ([]byte, bool, error) {
+	data, _, err := s.DurableStore.Get(ctx, key, most)
 	return data, err == nil, err
 }
 
@@ -46,6 +47,15 @@ type truncatingPut struct{ stores.DurableStore }
 
 func (s truncatingPut) PutIfAbsent(ctx context.Context, key string, data []byte) (bool, error) {
 	return s.DurableStore.PutIfAbsent(ctx, key, data[:min(len(data), 1<<20)])
+}
+
+// UnboundedGet is a durable store that returns an object whatever its size is. It fails F.bound.
+func UnboundedGet(real stores.DurableStore) stores.DurableStore { return unboundedGet{real} }
+
+type unboundedGet struct{ stores.DurableStore }
+
+func (s unboundedGet) Get(ctx context.Context, key string, _ int64) ([]byte, bool, error) {
+	return s.DurableStore.Get(ctx, key, math.MaxInt64)
 }
 
 // UnsortedList is a durable store that lists in another order. It fails F4.
@@ -59,7 +69,7 @@ func (s unsortedList) List(ctx context.Context, prefix string) ([]string, error)
 	return keys, err
 }
 
-// MiscountingDelete is a durable store whose delete of a prefix leaves the last object. It fails F5, F8 and F.race.
+// MiscountingDelete is a durable store whose delete of a prefix leaves the last object. It fails F5 and F8, and F.race if a put meets a delete.
 func MiscountingDelete(real stores.DurableStore) stores.DurableStore { return miscountingDelete{real} }
 
 type miscountingDelete struct{ stores.DurableStore }
@@ -90,7 +100,7 @@ type checkThenPut struct{ stores.DurableStore }
 const window = 10 * time.Millisecond
 
 func (s checkThenPut) PutIfAbsent(ctx context.Context, key string, data []byte) (bool, error) {
-	if _, ok, err := s.Get(ctx, key); ok || err != nil {
+	if _, ok, err := s.Get(ctx, key, math.MaxInt64); ok || err != nil {
 		return false, err
 	}
 	if wait(ctx, window, nil) != nil {
@@ -116,8 +126,8 @@ func (s uncheckedKeys) PutIfAbsent(ctx context.Context, key string, data []byte)
 	return created, accept(err)
 }
 
-func (s uncheckedKeys) Get(ctx context.Context, key string) ([]byte, bool, error) {
-	data, ok, err := s.DurableStore.Get(ctx, key)
+func (s uncheckedKeys) Get(ctx context.Context, key string, most int64) ([]byte, bool, error) {
+	data, ok, err := s.DurableStore.Get(ctx, key, most)
 	return data, ok, accept(err)
 }
 

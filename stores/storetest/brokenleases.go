@@ -46,7 +46,7 @@ func (s epochAlwaysOne) real(ctx context.Context, key messages.Key, epoch uint64
 
 func one(lease messages.Lease, err error) (messages.Lease, error) {
 	if err == nil {
-		lease.Epoch, lease.Floor = 1, min(lease.Floor, 1)
+		lease.Epoch, lease.Floor, lease.Lineage = 1, min(lease.Floor, 1), min(lease.Lineage, 1)
 	}
 	var held *messages.Error
 	if errors.As(err, &held) && held.Lease != nil {
@@ -91,6 +91,14 @@ func (s epochAlwaysOne) MarkForgotten(ctx context.Context, key messages.Key, own
 	return s.LeaseStore.MarkForgotten(ctx, key, owner, epoch)
 }
 
+func (s epochAlwaysOne) MarkLineage(ctx context.Context, key messages.Key, owner string, epoch uint64) error {
+	epoch, err := s.real(ctx, key, epoch)
+	if err != nil {
+		return err
+	}
+	return s.LeaseStore.MarkLineage(ctx, key, owner, epoch)
+}
+
 func (s epochAlwaysOne) History(ctx context.Context, key messages.Key) ([]messages.LeaseEntry, error) {
 	trail, err := s.LeaseStore.History(ctx, key)
 	for i := range trail {
@@ -114,4 +122,18 @@ func (s renewsForAnybody) Renew(ctx context.Context, key messages.Key, owner str
 		owner, epoch = lease.Owner, lease.Epoch
 	}
 	return s.LeaseStore.Renew(ctx, key, owner, epoch, ttl)
+}
+
+// ForgetsLineages is a lease store, in front of a real one, that takes every mark of a lineage and keeps none. It fails the check
+// B.lineage.
+func ForgetsLineages(real stores.LeaseStore) stores.LeaseStore { return forgetsLineages{real} }
+
+type forgetsLineages struct{ stores.LeaseStore }
+
+func (s forgetsLineages) MarkLineage(ctx context.Context, key messages.Key, owner string, epoch uint64) error {
+	lease, ok, err := s.Read(ctx, key)
+	if err == nil && (!ok || lease.Owner != owner || lease.Epoch != epoch) {
+		err = stores.Lost(key, lease, stores.OtherOwner)
+	}
+	return err
 }

@@ -22,9 +22,14 @@ const (
 	OpRenewMany Op = "RenewMany"
 	OpRelease   Op = "Release"
 	OpForget    Op = "MarkForgotten"
+	OpLineage   Op = "MarkLineage"
 	OpHistory   Op = "History"
 	OpLeases    Op = "Leases"
 	OpForgotten Op = "Forgotten"
+
+	OpDeployment    Op = "Deployment"
+	OpSetDeployment Op = "SetDeployment"
+	OpReseed        Op = "Reseed"
 
 	OpPut          Op = "PutIfAbsent"
 	OpGet          Op = "Get"
@@ -39,7 +44,7 @@ type Call struct {
 	Seq uint64
 	Op  Op
 	// Key is the lease key as text, the object's key, or the prefix of List and DeletePrefix, or the
-	// key after which Leases and Forgotten begin.
+	// key after which Leases and Forgotten begin, or the identity of SetDeployment.
 	Key   string
 	Owner string
 	Epoch uint64
@@ -64,6 +69,7 @@ type Result struct {
 	Leases   []messages.Lease
 	Data     []byte
 	Keys     []string
+	Identity string
 	Count    int
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/leasehold/leasehold/messages"
+	"github.com/leasehold/leasehold/stores"
 )
 
 // durableChecks are the lines of section F of the contract, and what the interface promises beyond them.
@@ -21,6 +22,7 @@ var durableChecks = []durableCheck{
 	{"F6", "sixteen_puts", checkSixteenPuts},
 	{"F7", "out_of_range", checkMalformed},
 	{"F8", "whole_segments", checkWholeSegments},
+	{"F.bound", "get_is_bounded", checkBound},
 	{"F.delete", "delete_one", checkDelete},
 	{"F.torn", "never_a_part", checkTorn},
 	{"F.race", "puts_beside_deletes", checkPutsBesideDeletes},
@@ -63,7 +65,7 @@ func checkRoundTrip(o *objects) {
 	o.put("big", sent)
 	clear(sent) // the caller may reuse its bytes
 	o.has("big", data)
-	got, _, err := o.Get(o.ctx, o.prefix+"big")
+	got, _, err := o.Get(o.ctx, o.prefix+"big", suiteBytes)
 	o.ok(err, "get")
 	clear(got)
 	o.has("big", data)
@@ -175,7 +177,7 @@ func checkMalformed(o *objects) {
 		".", "./a", "a/.", ".hidden", "a/.hidden", "a b", " ", "a ", "a\x00b", "\x00", "a\nb", "a\\b", "a:b", "a*", "ä", "\xff", "a%2fb", long} {
 		_, err := o.PutIfAbsent(o.ctx, key, []byte("x"))
 		o.code(err, messages.CodeOutOfRange, fmt.Sprintf("put of %.20q", key))
-		_, _, err = o.Get(o.ctx, key)
+		_, _, err = o.Get(o.ctx, key, suiteBytes)
 		o.code(err, messages.CodeOutOfRange, fmt.Sprintf("get of %.20q", key))
 		_, err = o.Delete(o.ctx, key)
 		o.code(err, messages.CodeOutOfRange, fmt.Sprintf("delete of %.20q", key))
@@ -205,4 +207,32 @@ func checkWholeSegments(o *objects) {
 	}
 	o.absent("org/a")
 	o.has("org2/a", []byte("y"))
+}
+
+// checkBound reads objects with the least bound that lets them through, and with one less.
+func checkBound(o *objects) {
+	defer o.clean()
+	for name, size := range map[string]int64{"one": 1, "small": 1000, "large": 1 << 20} {
+		o.put(name, make([]byte, size))
+		data, ok, err := o.Get(o.ctx, o.prefix+name, size)
+		o.ok(err, "get of an object that is as large as it may be")
+		if !ok || int64(len(data)) != size {
+			o.errorf("%s has %d bytes, want %d", name, len(data), size)
+		}
+		o.refuses(name, size, size-1)
+		o.refuses(name, size, 0)
+	}
+	o.put("empty", nil)
+	if _, ok, err := o.Get(o.ctx, o.prefix+"empty", 0); err != nil || !ok {
+		o.errorf("an empty object within a bound of 0: %t, %v", ok, err)
+	}
+}
+
+// refuses notes a Get that does not refuse an object over its bound as stores.Oversized does.
+func (o *objects) refuses(name string, size, most int64) {
+	data, ok, err := o.Get(o.ctx, o.prefix+name, most)
+	want := messages.AsError(stores.Oversized(o.prefix+name, size, most))
+	if e := messages.AsError(err); e == nil || ok || data != nil || e.Code != want.Code || e.Cause != want.Cause || e.Object != want.Object || e.Message != want.Message {
+		o.errorf("get of an object of %d bytes, at most %d: %d bytes, %t, %v; want %v", size, most, len(data), ok, err, want)
+	}
 }

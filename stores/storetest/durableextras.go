@@ -49,7 +49,7 @@ func checkTorn(o *objects) {
 					last = true // once more, so that the whole object is seen at least once
 				default:
 				}
-				data, ok, err := o.Get(o.ctx, o.prefix+name)
+				data, ok, err := o.Get(o.ctx, o.prefix+name, suiteBytes)
 				switch {
 				case err != nil:
 					readErr = err

@@ -46,6 +46,9 @@ type objects struct {
 	prefix string
 }
 
+// suiteBytes is what the suite reads at most, unless a check is about that.
+const suiteBytes = 4 << 20
+
 func newPrefix() string { return "storetest/" + rand.Text() + "/" }
 
 // clean removes what a check put. A failure is none of the check's.
@@ -62,7 +65,7 @@ func (o *objects) put(name string, data []byte) {
 
 // has notes an object below the check's prefix that does not have these bytes.
 func (o *objects) has(name string, want []byte) {
-	got, ok, err := o.Get(o.ctx, o.prefix+name)
+	got, ok, err := o.Get(o.ctx, o.prefix+name, suiteBytes)
 	o.ok(err, "get of "+name)
 	switch {
 	case !ok:
@@ -74,7 +77,7 @@ func (o *objects) has(name string, want []byte) {
 
 // absent notes an object below the check's prefix that should not be there.
 func (o *objects) absent(name string) {
-	got, ok, err := o.Get(o.ctx, o.prefix+name)
+	got, ok, err := o.Get(o.ctx, o.prefix+name, suiteBytes)
 	o.ok(err, "get of "+name)
 	if ok || len(got) > 0 {
 		o.errorf("%s is there (%t) with %d bytes; want it absent", name, ok, len(got))

@@ -33,7 +33,7 @@ func Example() {
 
 	_, err = store.PutIfAbsent(ctx, "acme/object", []byte("mine"))
 	fmt.Println("unavailable:", errors.Is(err, messages.ErrUnavailable))
-	data, ok, err := store.Get(ctx, "acme/object")
+	data, ok, err := store.Get(ctx, "acme/object", 1<<30)
 	fmt.Println("read back:", string(data), ok, err)
 	// Output:
 	// unavailable: true

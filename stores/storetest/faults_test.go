@@ -81,7 +81,7 @@ func TestActions(t *testing.T) {
 				mu.Lock()
 				require.Equal(t, tt.there, took)
 				mu.Unlock()
-				got, ok, err := store.Get(t.Context(), "a/b")
+				got, ok, err := store.Get(t.Context(), "a/b", 1<<30)
 				require.NoError(t, err)
 				require.Equal(t, tt.there != never, ok)
 				if ok {
@@ -96,7 +96,7 @@ func TestActions(t *testing.T) {
 func TestLateEffects_WaitForTheirRelease(t *testing.T) {
 	store := objects(t, t.TempDir())
 	exists := func(key string) bool {
-		_, ok, err := store.Get(t.Context(), key)
+		_, ok, err := store.Get(t.Context(), key, 1<<30)
 		require.NoError(t, err)
 		return ok
 	}
@@ -137,7 +137,7 @@ func TestLateEffects_DropWaitsForTheOneThatRuns(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		require.Zero(t, outer.DropLate())
 		require.Equal(t, time.Minute+time.Second, time.Since(began))
-		_, ok, err := outer.Get(t.Context(), "a")
+		_, ok, err := outer.Get(t.Context(), "a", 1<<30)
 		require.NoError(t, err)
 		require.True(t, ok)
 	})
@@ -232,7 +232,7 @@ func TestHooks_RunBesideFaults(t *testing.T) {
 	once := 0
 	store.AfterNext(storetest.OpAny, func(context.Context, storetest.Call, storetest.Result) { once++ })
 	for range 3 {
-		_, _, err = store.Get(t.Context(), "late")
+		_, _, err = store.Get(t.Context(), "late", 1<<30)
 		require.NoError(t, err)
 	}
 	require.Equal(t, 1, once)
@@ -250,7 +250,7 @@ func TestGate_HoldsACallUntilItIsOpened(t *testing.T) {
 		}()
 		<-reached
 		synctest.Wait()
-		_, ok, err := store.Get(t.Context(), "a")
+		_, ok, err := store.Get(t.Context(), "a", 1<<30)
 		require.NoError(t, err)
 		require.False(t, ok)
 		open()
@@ -274,7 +274,7 @@ func TestConflict_SomebodyElsesBytesAreThere(t *testing.T) {
 	created, err = store.PutIfAbsent(t.Context(), "e1/base.json", []byte("mine"))
 	require.NoError(t, err)
 	require.False(t, created)
-	got, _, err := store.Get(t.Context(), "e1/base.json")
+	got, _, err := store.Get(t.Context(), "e1/base.json", 1<<30)
 	require.NoError(t, err)
 	require.Equal(t, "other", string(got))
 }

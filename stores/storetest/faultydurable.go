@@ -49,9 +49,9 @@ func (f *FaultyDurable) PutIfAbsent(ctx context.Context, key string, data []byte
 }
 
 // Get implements stores.DurableStore.
-func (f *FaultyDurable) Get(ctx context.Context, key string) ([]byte, bool, error) {
+func (f *FaultyDurable) Get(ctx context.Context, key string, most int64) ([]byte, bool, error) {
 	r := f.do(ctx, Call{Op: OpGet, Key: key}, func(ctx context.Context, c Call) (r Result) {
-		r.Data, r.OK, r.Err = f.inner.Get(ctx, c.Key)
+		r.Data, r.OK, r.Err = f.inner.Get(ctx, c.Key, most)
 		return r
 	})
 	return r.Data, r.OK, r.Err

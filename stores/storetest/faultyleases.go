@@ -10,16 +10,18 @@ import (
 
 // FaultyLeases is a lease store in front of another one that fails as it is told to (see Faults). It
 // passes stores.BatchRenewer and stores.LeaseLister on. In front of a store without the first it renews one by one; without
-// the second, Leases and Forgotten answer CodeInvalidArgument.
+// the second, Leases and Forgotten answer CodeInvalidArgument; and without stores.DeploymentKeeper so do Deployment and
+// SetDeployment.
 type FaultyLeases struct {
 	Faults
 	inner stores.LeaseStore
 }
 
 var (
-	_ stores.LeaseStore   = (*FaultyLeases)(nil)
-	_ stores.BatchRenewer = (*FaultyLeases)(nil)
-	_ stores.LeaseLister  = (*FaultyLeases)(nil)
+	_ stores.LeaseStore       = (*FaultyLeases)(nil)
+	_ stores.BatchRenewer     = (*FaultyLeases)(nil)
+	_ stores.LeaseLister      = (*FaultyLeases)(nil)
+	_ stores.DeploymentKeeper = (*FaultyLeases)(nil)
 )
 
 // NewFaultyLeases wraps a lease store. Until it is told otherwise, every call passes.
@@ -83,19 +85,25 @@ func (f *FaultyLeases) RenewMany(ctx context.Context, renewals []stores.Renewal)
 
 // Release implements stores.LeaseStore.
 func (f *FaultyLeases) Release(ctx context.Context, key messages.Key, owner string, epoch uint64) error {
-	call := leaseCall(OpRelease, key)
-	call.Owner, call.Epoch = owner, epoch
-	return f.do(ctx, call, func(ctx context.Context, c Call) Result {
-		return Result{Err: f.inner.Release(ctx, c.lease, c.Owner, c.Epoch)}
-	}).Err
+	return f.holder(ctx, OpRelease, key, owner, epoch, f.inner.Release)
 }
 
 // MarkForgotten implements stores.LeaseStore.
 func (f *FaultyLeases) MarkForgotten(ctx context.Context, key messages.Key, owner string, epoch uint64) error {
-	call := leaseCall(OpForget, key)
+	return f.holder(ctx, OpForget, key, owner, epoch, f.inner.MarkForgotten)
+}
+
+// MarkLineage implements stores.LeaseStore.
+func (f *FaultyLeases) MarkLineage(ctx context.Context, key messages.Key, owner string, epoch uint64) error {
+	return f.holder(ctx, OpLineage, key, owner, epoch, f.inner.MarkLineage)
+}
+
+// holder is an operation of a lease's holder that answers nothing but whether it was done.
+func (f *FaultyLeases) holder(ctx context.Context, op Op, key messages.Key, owner string, epoch uint64, to func(context.Context, messages.Key, string, uint64) error) error {
+	call := leaseCall(op, key)
 	call.Owner, call.Epoch = owner, epoch
 	return f.do(ctx, call, func(ctx context.Context, c Call) Result {
-		return Result{Err: f.inner.MarkForgotten(ctx, c.lease, c.Owner, c.Epoch)}
+		return Result{Err: to(ctx, c.lease, c.Owner, c.Epoch)}
 	}).Err
 }
 
@@ -130,4 +138,43 @@ func (f *FaultyLeases) list(ctx context.Context, op Op, after string, limit int,
 		return r
 	})
 	return r.Leases, r.Err
+}
+
+// Deployment implements stores.DeploymentKeeper.
+func (f *FaultyLeases) Deployment(ctx context.Context) (string, error) {
+	return f.deployment(ctx, Call{Op: OpDeployment}, func(ctx context.Context, k stores.DeploymentKeeper, _ Call) (string, error) { return k.Deployment(ctx) })
+}
+
+// SetDeployment implements stores.DeploymentKeeper.
+func (f *FaultyLeases) SetDeployment(ctx context.Context, identity string) (string, error) {
+	return f.deployment(ctx, Call{Op: OpSetDeployment, Key: identity}, func(ctx context.Context, k stores.DeploymentKeeper, c Call) (string, error) {
+		return k.SetDeployment(ctx, c.Key)
+	})
+}
+
+func (f *FaultyLeases) deployment(ctx context.Context, call Call, method func(context.Context, stores.DeploymentKeeper, Call) (string, error)) (string, error) {
+	r := f.do(ctx, call, func(ctx context.Context, c Call) (r Result) {
+		keeper, ok := f.inner.(stores.DeploymentKeeper)
+		if !ok {
+			return Result{Err: &messages.Error{Code: messages.CodeInvalidArgument, Message: "the wrapped lease store carries no identity"}}
+		}
+		r.Identity, r.Err = method(ctx, keeper, c)
+		return r
+	})
+	return r.Identity, r.Err
+}
+
+// Reseed implements stores.Reseeder.
+func (f *FaultyLeases) Reseed(ctx context.Context, seed stores.Seed, live bool) (messages.Lease, error) {
+	call := leaseCall(OpReseed, seed.Key)
+	call.Epoch = seed.Epoch
+	r := f.do(ctx, call, func(ctx context.Context, _ Call) (r Result) {
+		store, ok := f.inner.(stores.Reseeder)
+		if !ok {
+			return Result{Err: &messages.Error{Code: messages.CodeInvalidArgument, Message: "the wrapped lease store cannot be reseeded"}}
+		}
+		r.Lease, r.Err = store.Reseed(ctx, seed, live)
+		return r
+	})
+	return r.Lease, r.Err
 }

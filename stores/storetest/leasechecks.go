@@ -27,8 +27,11 @@ var leaseChecks = []leaseCheck{
 	{id: "B.13", name: "out_of_range", run: checkOutOfRange},
 	{id: "B4", name: "audit_trail", run: checkTrail},
 	{id: "B2", name: "ends_exactly_at_its_end", run: checkExactEnd, applies: isManual},
+	{id: "B.lineage", name: "lineage", run: checkLineage},
+	{id: "B.reseed", name: "reseed", run: checkReseed, applies: isReseeder},
 	{id: "B.batch", name: "renew_many", run: checkRenewMany, applies: isBatchRenewer},
 	{id: "B.list", name: "lister", run: checkLister, applies: isLister},
+	{id: "K1", name: "deployment", run: checkDeployment, applies: isDeploymentKeeper},
 }
 
 func checkFirstAcquire(l *leases) {

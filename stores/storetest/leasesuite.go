@@ -88,7 +88,7 @@ func (l *leases) expire(lease messages.Lease) {
 // same notes a record that is not the one it should be.
 func (l *leases) same(got, want messages.Lease, step string) {
 	if got.Key != want.Key || got.Owner != want.Owner || got.Epoch != want.Epoch || got.TTL != want.TTL ||
-		got.Floor != want.Floor || !got.End.Equal(want.End) {
+		got.Floor != want.Floor || got.Lineage != want.Lineage || !got.End.Equal(want.End) {
 		l.errorf("%s: got %+v, want %+v", step, got, want)
 	}
 }

@@ -41,12 +41,16 @@ type order struct {
 	Owner string        `json:"owner"`
 	TTL   time.Duration `json:"ttl_ns"`
 	At    time.Time     `json:"at"`
+	// Identity, if not empty, is given to the store in place of an acquire.
+	Identity string `json:"identity,omitempty"`
 }
 
 type verdict struct {
 	Ready bool            `json:"ready,omitempty"`
 	Lease *messages.Lease `json:"lease,omitempty"`
 	Err   *messages.Error `json:"err,omitempty"`
+
+	Identity string `json:"identity,omitempty"`
 }
 
 // Contend makes this process a contender if Race started it as one, and then never returns. Otherwise
@@ -83,7 +87,12 @@ func contend(ctx context.Context, open Opener, target string, in io.Reader, out 
 			return err
 		}
 		var v verdict
-		if lease, err := store.Acquire(ctx, o.Key, o.Owner, o.TTL); err != nil {
+		if o.Identity != "" {
+			if keeper, ok := store.(stores.DeploymentKeeper); ok {
+				v.Identity, err = keeper.SetDeployment(ctx, o.Identity)
+				v.Err = messages.AsError(err)
+			}
+		} else if lease, err := store.Acquire(ctx, o.Key, o.Owner, o.TTL); err != nil {
 			v.Err = messages.AsError(err)
 		} else {
 			v.Lease = &lease
@@ -97,7 +106,7 @@ func contend(ctx context.Context, open Opener, target string, in io.Reader, out 
 // Race is section E of the contract, for any binding: six OS processes acquire one fresh key at the
 // same instant (E1), and the same key again when the lease has expired, in real time (E2). One is
 // granted, with epoch 1 and then 2; all others are told who holds it; the trail has one entry for each
-// round. The processes are this test binary, started again: TestMain must call Contend.
+// round. A stores.DeploymentKeeper is also given an identity by all of them at once (K1). The processes are this test binary, started again: TestMain must call Contend.
 func Race(t *testing.T, cfg RaceConfig) {
 	if cfg.Processes == 0 {
 		cfg.Processes = 6
@@ -132,6 +141,31 @@ func Race(t *testing.T, cfg RaceConfig) {
 		}
 		raceRound(ctx, t, cfg, contenders, key, 2)
 	})
+	if keeper, ok := cfg.Store.(stores.DeploymentKeeper); ok {
+		t.Run("K1_one_identity_from_six_processes", func(t *testing.T) { raceDeployment(ctx, t, keeper, contenders) })
+	}
+}
+
+// raceDeployment lets all contenders give the store an identity at once: all are told the same.
+func raceDeployment(ctx context.Context, t *testing.T, keeper stores.DeploymentKeeper, contenders []*contender) {
+	at := time.Now().Add(30 * time.Millisecond)
+	for i, c := range contenders {
+		if err := c.orders.Encode(order{At: at, Identity: fmt.Sprintf("contender.%d", i)}); err != nil {
+			t.Fatalf("order to contender %d: %v", i, err)
+		}
+	}
+	told := map[string]int{}
+	for i, c := range contenders {
+		v, err := c.answer()
+		if err != nil || v.Err != nil {
+			t.Fatalf("contender %d: %v, %v", i, err, v.Err)
+		}
+		told[v.Identity]++
+	}
+	identity, err := keeper.Deployment(ctx)
+	if err != nil || identity == "" || told[identity] != len(contenders) {
+		t.Fatalf("the identity is %q (%v), the processes were told %v", identity, err, told)
+	}
 }
 
 // raceRound lets all contenders go at once and looks at what each was told.

@@ -12,7 +12,7 @@ import (
 func SmallDisk(t testing.TB, size string, flags uintptr) string {
 	t.Helper()
 	folder := t.TempDir()
-	if err := syscall.Mount("tmpfs", folder, "tmpfs", flags, "size="+size); err != nil {
+	if err := syscall.Mount("tmpfs", folder, "tmpfs", flags, "mode=700,size="+size); err != nil {
 		if os.Getenv("CI") == "true" {
 			t.Fatalf("CI must be able to mount a tmpfs: %v", err)
 		}

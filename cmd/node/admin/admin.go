@@ -11,14 +11,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/leasehold/leasehold/cmd/node/config"
 	"github.com/leasehold/leasehold/cmd/node/storeurl"
 	"github.com/leasehold/leasehold/ledgeractor"
 	"github.com/leasehold/leasehold/messages"
+	"github.com/leasehold/leasehold/stores"
 )
 
 // Env is what a command runs in.
@@ -48,10 +47,8 @@ func (c Common) leases(ctx context.Context, env *Env) (storeurl.LeaseStore, erro
 	if err := named("--leases", env.Schemes.CheckLeases(where)); err != nil {
 		return nil, err
 	}
-	if err := exists(where, "lease"); err != nil {
-		return nil, err
-	}
-	return env.Schemes.OpenLeases(ctx, where, storeurl.Options{})
+	store, err := env.Schemes.OpenLeases(ctx, where, storeurl.Options{MustExist: true})
+	return store, absent(err)
 }
 
 func (c Common) durable(ctx context.Context, env *Env) (storeurl.DurableStore, error) {
@@ -59,10 +56,8 @@ func (c Common) durable(ctx context.Context, env *Env) (storeurl.DurableStore, e
 	if err := named("--durable", env.Schemes.CheckDurable(where)); err != nil {
 		return nil, err
 	}
-	if err := exists(where, "durable"); err != nil {
-		return nil, err
-	}
-	return env.Schemes.OpenDurable(ctx, where, storeurl.Options{})
+	store, err := env.Schemes.OpenDurable(ctx, where, storeurl.Options{MustExist: true})
+	return store, absent(err)
 }
 
 // named says which flag an error is about.
@@ -75,18 +70,24 @@ func named(flag string, err error) error {
 	return &e
 }
 
-// exists refuses a file or folder that is not there, and an empty file: a binding would make a store of
-// it, and a tool that was pointed at the wrong place would report an empty one.
-func exists(storeURL, kind string) error {
-	scheme, path, _ := strings.Cut(storeURL, ":")
-	if scheme != "sqlite" && scheme != "dir" {
-		return nil
+// absent says where else the store may be, if there is none: a tool that is pointed at the wrong place makes none.
+func absent(err error) error {
+	if !errors.Is(err, messages.ErrNotFound) {
+		return err
 	}
-	info, err := os.Stat(path)
-	if err != nil || (info.Mode().IsRegular() && info.Size() == 0) {
-		return &messages.Error{Code: messages.CodeNotFound, Object: path, Message: "there is no " + kind + " store here; see --state-root, --leases and --durable", Err: err}
-	}
-	return nil
+	e := *messages.AsError(err)
+	e.Message += "; see --config, --state-root, --leases and --durable"
+	return &e
+}
+
+// bound is both for stores that are of one deployment: what a node would not start on is refused.
+func (c Common) bound(ctx context.Context, env *Env, f func(leases storeurl.LeaseStore, durable storeurl.DurableStore) error) error {
+	return c.both(ctx, env, func(leases storeurl.LeaseStore, durable storeurl.DurableStore) error {
+		if err := stores.CheckBound(ctx, leases, durable); err != nil {
+			return err
+		}
+		return f(leases, durable)
+	})
 }
 
 // both opens both stores and calls f with them.

@@ -13,6 +13,7 @@ import (
 	"github.com/leasehold/leasehold/cmd/node/admin"
 	"github.com/leasehold/leasehold/cmd/node/storeurl"
 	"github.com/leasehold/leasehold/messages"
+	"github.com/leasehold/leasehold/stores"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -26,6 +27,8 @@ func Example() {
 	leases, err := schemes.OpenLeases(ctx, "sqlite:"+filepath.Join(root, "leases.db"), storeurl.Options{})
 	check(err)
 	durable, err := schemes.OpenDurable(ctx, "dir:"+filepath.Join(root, "durable"), storeurl.Options{})
+	check(err)
+	_, err = stores.Bind(ctx, leases, durable) // as the first start of a node does
 	check(err)
 	key := messages.Key{Org: "acme", Tenant: "t-3129611eac9be1d5994a2b216b06ed27"}
 	_, err = leases.Acquire(ctx, key, "node-a#1", time.Minute)

@@ -36,7 +36,7 @@ type forgotten struct {
 	Objects int          `json:"objects"`
 }
 
-// Run implements the command. CodeHeld: a node serves the tenant; nothing was done. CodeNotFound: it
+// Run implements the command. CodeDeploymentMismatch: the two stores do not belong together. CodeHeld: a node serves the tenant; nothing was done. CodeNotFound: it
 // was never opened. After CodeUnavailable run it again: what was begun is finished then, or by the
 // sweep of any node.
 func (c *Forget) Run(ctx context.Context, env *Env) error {
@@ -44,7 +44,7 @@ func (c *Forget) Run(ctx context.Context, env *Env) error {
 	if err != nil {
 		return err
 	}
-	return c.both(ctx, env, func(leases storeurl.LeaseStore, durable storeurl.DurableStore) error {
+	return c.bound(ctx, env, func(leases storeurl.LeaseStore, durable storeurl.DurableStore) error {
 		if _, err := known(ctx, leases, key); err != nil {
 			return err
 		}

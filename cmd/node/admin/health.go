@@ -16,6 +16,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/leasehold/leasehold/cmd/node/config"
+	"github.com/leasehold/leasehold/internal/smallfile"
 	"github.com/leasehold/leasehold/messages"
 )
 
@@ -89,7 +90,7 @@ func (c *Health) security() (scheme string, _ *tls.Config, err error) {
 	if c.TLSCert == "" {
 		return "http", nil, nil
 	}
-	pair, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey)
+	pair, err := smallfile.KeyPair(c.TLSCert, c.TLSKey)
 	if err != nil {
 		return "", nil, &messages.Error{Code: messages.CodeInvalidArgument, Object: c.TLSCert, Message: "the certificate and its key cannot be used", Err: err}
 	}

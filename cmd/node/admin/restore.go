@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/leasehold/leasehold/cmd/node/storeurl"
+	"github.com/leasehold/leasehold/internal/localfile"
 	"github.com/leasehold/leasehold/messages"
 	"github.com/leasehold/leasehold/snapshotactor"
 )
@@ -29,7 +30,7 @@ type restored struct {
 }
 
 // Run implements the command. The file survives a power cut once it returns. CodeNotFound: there is
-// no such snapshot.
+// no such snapshot. CodeDeploymentMismatch: the two stores do not belong together.
 func (c *Restore) Run(ctx context.Context, env *Env) error {
 	key, err := messages.ParseKey(c.Key)
 	if err != nil {
@@ -43,7 +44,7 @@ func (c *Restore) Run(ctx context.Context, env *Env) error {
 		}
 		at = &p
 	}
-	return c.both(ctx, env, func(leases storeurl.LeaseStore, durable storeurl.DurableStore) error {
+	return c.bound(ctx, env, func(leases storeurl.LeaseStore, durable storeurl.DurableStore) error {
 		lease, err := known(ctx, leases, key)
 		if err != nil {
 			return err
@@ -55,7 +56,7 @@ func (c *Restore) Run(ctx context.Context, env *Env) error {
 			return err
 		}
 		if err := errors.Join(sync(c.To), sync(filepath.Dir(c.To))); err != nil {
-			return &messages.Error{Code: messages.CodeStorage, Object: c.To, Message: "sync the restored file", Err: err}
+			return &messages.Error{Code: messages.CodeStorage, Object: c.To, Message: localfile.Because("sync the restored file", err), Err: err}
 		}
 		return c.print(env, restored{key, c.To, manifest}, func(w io.Writer) {
 			at := messages.Position{Epoch: manifest.Epoch, Snapshot: manifest.Snapshot}

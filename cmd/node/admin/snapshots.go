@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/leasehold/leasehold/cmd/node/storeurl"
+	"github.com/leasehold/leasehold/internal/localfile"
 	"github.com/leasehold/leasehold/messages"
 	"github.com/leasehold/leasehold/snapshotactor"
 )
@@ -111,7 +112,7 @@ func (c *SnapshotsVerify) Run(ctx context.Context, env *Env) (err error) {
 	defer func() { err = errors.Join(err, durable.Close()) }()
 	temp, err := os.MkdirTemp(c.TempDir, "leasehold-verify-")
 	if err != nil {
-		return &messages.Error{Code: messages.CodeStorage, Message: "create a temporary folder", Err: err}
+		return &messages.Error{Code: messages.CodeStorage, Message: localfile.Because("create a temporary folder", err), Err: err}
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
 	out := verified{Key: key, Findings: []snapshotactor.Finding{}}

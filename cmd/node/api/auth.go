@@ -10,25 +10,33 @@ import (
 	"github.com/leasehold/leasehold/messages"
 )
 
+// Tokens are bearer tokens, as they are compared. The zero value lets nobody in.
+type Tokens struct{ hashes [][sha256.Size]byte }
+
+// NewTokens returns what lets in whoever brings one of some tokens.
+func NewTokens(tokens ...string) Tokens {
+	var t Tokens
+	for _, token := range tokens {
+		t.hashes = append(t.hashes, sha256.Sum256([]byte(token)))
+	}
+	return t
+}
+
 // guard decides who may come in. With tokens: whoever brings one. Without: only requests that were
 // addressed to a loopback name, and not by a web page of another site.
 type guard struct {
-	hashes [][sha256.Size]byte
+	tokens func() Tokens // nil: without
 	cross  *http.CrossOriginProtection
 }
 
-func newGuard(tokens []string) *guard {
-	g := &guard{cross: http.NewCrossOriginProtection()}
-	for _, token := range tokens {
-		g.hashes = append(g.hashes, sha256.Sum256([]byte(token)))
-	}
-	return g
+func newGuard(tokens func() Tokens) *guard {
+	return &guard{tokens: tokens, cross: http.NewCrossOriginProtection()}
 }
 
 // check returns an error with CodeUnauthorized for a request that may not come in.
 func (g *guard) check(r *http.Request) error {
-	if len(g.hashes) > 0 {
-		return g.token(r)
+	if g.tokens != nil {
+		return g.tokens().check(r)
 	}
 	forbidden := func(message string) error {
 		return refusal{&messages.Error{Code: messages.CodeUnauthorized, Message: message}, http.StatusForbidden}
@@ -37,20 +45,24 @@ func (g *guard) check(r *http.Request) error {
 	if !loopbackHost(r.Host) {
 		return forbidden("without a token file, requests must be addressed to a loopback name")
 	}
-	if err := g.cross.Check(r); err != nil {
+	// The check lets every request with a safe method pass, for sites that have pages. This one has none: a link or an
+	// image on somebody's page has no business here either.
+	unsafe := *r
+	unsafe.Method = http.MethodPost
+	if err := g.cross.Check(&unsafe); err != nil {
 		return forbidden("a web page of another site may not send this")
 	}
 	return nil
 }
 
-// token compares hashes, of equal length whatever was sent, and every one of them, so that the time
+// check compares hashes, of equal length whatever was sent, and every one of them, so that the time
 // tells neither a length nor which token it was nearest to.
-func (g *guard) token(r *http.Request) error {
+func (t Tokens) check(r *http.Request) error {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	sent := sha256.Sum256([]byte(token))
 	match := 0
-	for i := range g.hashes {
-		match |= subtle.ConstantTimeCompare(sent[:], g.hashes[i][:])
+	for i := range t.hashes {
+		match |= subtle.ConstantTimeCompare(sent[:], t.hashes[i][:])
 	}
 	if match != 1 || !strings.EqualFold(scheme, "bearer") || len(r.Header.Values("Authorization")) != 1 {
 		return &messages.Error{Code: messages.CodeUnauthorized, Message: "a valid bearer token is needed"}

@@ -18,7 +18,7 @@ func (q queryRequest) check() error {
 		return invalid("sql is empty")
 	}
 	for _, raw := range q.Args {
-		if _, err := messages.DecodeArgument(raw); err != nil {
+		if _, err := messages.DecodeValue(raw); err != nil {
 			return err
 		}
 	}
@@ -40,14 +40,7 @@ func (s *Server) query(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out := *done.Result
-	if out.Rows == nil {
-		out.Rows = [][]any{}
-	}
-	if out.Columns == nil {
-		out.Columns = []string{}
-	}
-	reply(w, http.StatusOK, out)
+	reply(w, http.StatusOK, done.Result)
 	return nil
 }
 
@@ -67,8 +60,7 @@ func (s *Server) command(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	// The rules for the key of a command are those for the key of an event.
-	if err := (messages.Event{Kind: "command", IdemKey: key}).Validate(); err != nil {
+	if err := messages.ValidateIdemKey(key); err != nil {
 		return err
 	}
 	var in json.RawMessage

@@ -8,6 +8,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"os"
 	"strings"
 
 	"github.com/leasehold/leasehold/messages"
@@ -23,17 +24,38 @@ func (s *Server) body(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength > s.cfg.MaxBody {
 		return nil, tooLarge()
 	}
-	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.cfg.MaxBody))
+	in := &taken{from: http.MaxBytesReader(w, r.Body, s.cfg.MaxBody), answer: w.(*recorder)}
+	data, err := io.ReadAll(in)
 	var over *http.MaxBytesError
 	switch {
 	case errors.As(err, &over):
 		return nil, tooLarge()
+	case errors.Is(err, messages.ErrOverloaded):
+		hangUp(w)
+		return nil, err
+	case errors.Is(err, os.ErrDeadlineExceeded): // read_timeout; net/http ends the context with it, as if the client had gone
+		hangUp(w)
+		return nil, &messages.Error{Code: messages.CodeDeadlineExceeded, Message: "the body came too slowly; nothing was done", Err: err}
 	case err != nil && r.Context().Err() != nil:
 		return nil, messages.AsError(r.Context().Err())
 	case err != nil:
-		return nil, &messages.Error{Code: messages.CodeInvalidArgument, Message: "the body ended early, or came too slowly", Err: err}
+		return nil, &messages.Error{Code: messages.CodeInvalidArgument, Message: "the body ended early", Err: err}
 	}
 	return data, nil
+}
+
+// taken takes room for a body as it comes in: a sender that stands still holds no more than it has sent.
+type taken struct {
+	from   io.Reader
+	answer *recorder
+}
+
+func (t *taken) Read(p []byte) (int, error) {
+	n, err := t.from.Read(p)
+	if full := t.answer.take(n); full != nil {
+		return 0, full
+	}
+	return n, err
 }
 
 // checkContentType wants JSON in UTF-8. Besides catching mistakes, this is what keeps web pages of other sites
@@ -51,8 +73,13 @@ func checkContentType(r *http.Request) error {
 // decode reads one JSON document into target and refuses everything that is not exactly that:
 // unknown fields, a second document, text that JSON decoders disagree about.
 func decode(body []byte, target any) error {
-	if err := checkText(body); err != nil {
+	if err := messages.CheckText(body, messages.MaxDocumentDepth); err != nil {
 		return err
+	}
+	if _, whole := target.(*json.RawMessage); !whole {
+		if err := messages.CheckValues(body, messages.MaxRequestValues); err != nil {
+			return err
+		}
 	}
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
@@ -115,7 +142,7 @@ func (s *Server) bodyInto(w http.ResponseWriter, r *http.Request, target any) er
 	if err != nil {
 		return err
 	}
-	return decode(data, target)
+	return s.cfg.Node.Intake().Decode(r.Context(), len(data), func() error { return decode(data, target) })
 }
 
 // noBody takes an empty body or {}.

@@ -17,15 +17,15 @@
 //	401 unauthorized (403 for a request that a web page of another site may have sent)
 //	404 not_found (405 for a known path with another method)
 //	408 deadline_exceeded: nothing was done
-//	409 held, lost, fenced, history_lost: nothing was done
+//	409 held, lost, fenced, history_lost, idempotency_conflict: nothing was done
 //	413 too_large
 //	415 invalid_argument, for a body that is not application/json
 //	421 not_owner: see Owner
 //	422 command_failed
 //	429 overloaded: nothing was done, see Retry-After
 //	499 canceled: nothing was done, and nobody reads this
-//	500 internal, panic, corrupt, lineage_ahead
-//	503 unavailable, draining (see Owner), closed: see Retry-After
+//	500 internal, panic, corrupt, lineage_ahead, deployment_mismatch
+//	503 unavailable, lineage_missing, draining (see Owner), closed, unsaved_limit (of writes): see Retry-After
 //	504 unknown_outcome: the work may or may not stand; retry with its idempotency key
 //	507 storage
 //

@@ -21,7 +21,7 @@ type appended struct {
 
 // list returns the events of a request.
 func (a appendRequest) list(header http.Header) ([]messages.Event, error) {
-	single := a.Kind != "" || a.Actor != "" || a.SubjectID != "" || a.RunID != "" || a.IdemKey != "" || a.Payload != nil || !a.Time.IsZero()
+	single := a.Kind != "" || a.Actor != "" || a.SubjectID != "" || a.RunID != "" || a.IdemKey != "" || a.Payload != nil || a.Time != nil
 	if a.Events != nil {
 		switch {
 		case single:

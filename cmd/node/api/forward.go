@@ -77,12 +77,12 @@ func (s *Server) notOwner(ctx context.Context, key messages.Key, refused *messag
 // incomplete returns an error for a reply without what was asked for: it comes from a node of another
 // version.
 func incomplete(req *messages.Request, done *messages.Reply) error {
-	code := messages.CodeInternal
+	code := messages.CodeUnknownOutcome
 	switch {
 	case req.Action == messages.ActionAppend && len(done.Appended) != len(req.Events):
-		code = messages.CodeUnknownOutcome
-	case req.Action == messages.ActionQuery && done.Result == nil:
 	case req.Action == messages.ActionSnapshot && done.Manifest == nil:
+	case req.Action == messages.ActionQuery && done.Result == nil:
+		code = messages.CodeInternal
 	default:
 		return nil
 	}

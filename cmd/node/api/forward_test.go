@@ -76,7 +76,7 @@ func TestForward_EveryOperationIsOneRequest(t *testing.T) {
 		"append one": {
 			method: http.MethodPost, path: "/events", body: `{"kind":"a","actor":"x","payload":{"n":1},"time":"2026-01-02T03:04:05Z"}`,
 			change: []func(*http.Request){header(api.IdempotencyHeader, "k")},
-			want:   messages.Request{Action: messages.ActionAppend, Events: []messages.Event{{Kind: "a", Actor: "x", IdemKey: "k", Payload: json.RawMessage(`{"n":1}`), Time: at}}},
+			want:   messages.Request{Action: messages.ActionAppend, Events: []messages.Event{{Kind: "a", Actor: "x", IdemKey: "k", Payload: json.RawMessage(`{"n":1}`), Time: &at}}},
 			reply:  messages.Reply{Appended: []messages.Appended{{Seq: 17, Duplicate: true}}},
 			status: 200, answer: `{"epoch":3,"events":[{"seq":17,"duplicate":true}]}`,
 		},
@@ -89,7 +89,7 @@ func TestForward_EveryOperationIsOneRequest(t *testing.T) {
 		"read": {
 			method: http.MethodGet, path: "/events?after=15&limit=2",
 			want:   messages.Request{Action: messages.ActionEvents, After: 15, Limit: 2},
-			reply:  messages.Reply{Events: []messages.StoredEvent{{Seq: 16, Event: messages.Event{Kind: "a", Payload: json.RawMessage("{}"), Time: at}}}, More: true},
+			reply:  messages.Reply{Events: []messages.StoredEvent{{Seq: 16, Event: messages.Event{Kind: "a", Payload: json.RawMessage("{}"), Time: &at}}}, More: true},
 			status: 200, answer: `{"events":[{"seq":16,"kind":"a","payload":{},"time":"2026-01-02T03:04:05Z"}],"more":true,"next":16}`,
 		},
 		"read past the end": {
@@ -99,7 +99,7 @@ func TestForward_EveryOperationIsOneRequest(t *testing.T) {
 		"query": {
 			method: http.MethodPost, path: "/query", body: `{"sql":"SELECT ?","args":[9007199254740993, {"base64":"AAE="}, null]}`,
 			want:   messages.Request{Action: messages.ActionQuery, SQL: "SELECT ?", Args: []json.RawMessage{json.RawMessage("9007199254740993"), json.RawMessage(`{"base64":"AAE="}`), json.RawMessage("null")}},
-			reply:  messages.Reply{Result: &messages.Result{Columns: []string{"x"}, Rows: [][]any{{json.Number("9007199254740993")}}, Truncated: true}},
+			reply:  messages.Reply{Result: &messages.Result{Columns: []string{"x"}, Rows: [][]any{{int64(9007199254740993)}}, Truncated: true}},
 			status: 200, answer: `{"columns":["x"],"rows":[[9007199254740993]],"truncated":true}`,
 		},
 		"query without rows": {
@@ -245,14 +245,14 @@ func TestForward_BadRequestsAreRefusedHere(t *testing.T) {
 	require.Equal(t, messages.Seen{Epoch: 1<<64 - 1, Seq: 1<<63 - 1}, asked.Seen)
 }
 
-// A reply without what was asked for is an error, and for an append an unknown outcome.
+// A reply without what was asked for is an error, and an unknown outcome unless it only reads.
 func TestForward_RepliesThatAreNotComplete(t *testing.T) {
 	s, d := forwarding(t)
 	path := tenantPath(tenantOne)
 	d.answer(messages.Reply{Owner: "b#1", Epoch: 1, Appended: []messages.Appended{{Seq: 1}}})
 	refused(t, s.post(path+"/events", `{"events":[{"kind":"a"},{"kind":"b"}]}`), 504, messages.CodeUnknownOutcome)
 	refused(t, s.post(path+"/query", `{"sql":"SELECT 1"}`), 500, messages.CodeInternal)
-	refused(t, s.post(path+"/snapshot", ``), 500, messages.CodeInternal)
+	refused(t, s.post(path+"/snapshot", ``), 504, messages.CodeUnknownOutcome)
 }
 
 // What the daemon hangs in: who is in the cluster, and whether the node is ready to be asked.

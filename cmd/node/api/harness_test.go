@@ -19,6 +19,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
 	"github.com/getkin/kin-openapi/routers/legacy"
+	"github.com/nats-io/nats.go"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -59,17 +60,18 @@ type service struct {
 	root   string // of the nodes' local files and stores
 	node   *actors.Node
 	member *cluster.Member // nil: in no cluster
+	nats   *nats.Conn      // the member's
 	server *api.Server
 	url    string
 	client *http.Client
 	log    *logBuffer
-	token  string
+	token  string // sent with every request, if there is one
 }
 
 type setup struct {
 	api  api.Config
 	node actors.Config
-	join func(*actors.Node) *cluster.Member // makes the node a member of a cluster
+	join func(*actors.Node) (*cluster.Member, *nats.Conn) // makes the node a member of a cluster
 }
 
 var orgKey = bytes.Repeat([]byte{7}, 32)
@@ -100,8 +102,9 @@ func (s *shared) start(t *testing.T, name string, change ...func(*setup)) *servi
 	require.NoError(t, err)
 	cfg.api.Node = node
 	var member *cluster.Member
+	var conn *nats.Conn
 	if cfg.join != nil {
-		member = cfg.join(node)
+		member, conn = cfg.join(node)
 		cfg.api.Tenants, cfg.api.Members = member, func() any { return member.Members() }
 	}
 	server, err := api.New(cfg.api)
@@ -117,10 +120,7 @@ func (s *shared) start(t *testing.T, name string, change ...func(*setup)) *servi
 		}
 	})
 	transport := newValidating(t, ts.Client().Transport)
-	out := &service{t: t, root: s.root, node: node, member: member, server: server, url: ts.URL, client: &http.Client{Transport: transport}, log: log}
-	if len(cfg.api.Tokens) > 0 {
-		out.token = cfg.api.Tokens[0]
-	}
+	out := &service{t: t, root: s.root, node: node, member: member, nats: conn, server: server, url: ts.URL, client: &http.Client{Transport: transport}, log: log}
 	return out
 }
 
@@ -151,7 +151,11 @@ var commands = map[string]ledgeractor.Command{
 		return nil, errors.New("sold out")
 	},
 	"panic": func(context.Context, *ledgeractor.Tx, json.RawMessage) (any, error) { panic("app code") },
-	"echo":  func(_ context.Context, _ *ledgeractor.Tx, in json.RawMessage) (any, error) { return in, nil },
+	"take":  func(context.Context, *ledgeractor.Tx, json.RawMessage) (any, error) { return nil, nil },
+	"large": func(context.Context, *ledgeractor.Tx, json.RawMessage) (any, error) {
+		return strings.Repeat("x", 4<<20), nil
+	},
+	"echo": func(_ context.Context, _ *ledgeractor.Tx, in json.RawMessage) (any, error) { return in, nil },
 	"wait": func(ctx context.Context, _ *ledgeractor.Tx, _ json.RawMessage) (any, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()

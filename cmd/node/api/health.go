@@ -39,8 +39,8 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// readyz says whether new requests should come here: both stores answer, the local disk has room for new tenants, nothing
-// else that the node needs is missing, and it does not drain.
+// readyz says whether new requests should come here: both stores answer, the local disk has room for new tenants, no alarm
+// stands, nothing else that the node needs is missing, and it does not drain.
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) error {
 	if s.draining.Load() {
 		return &messages.Error{Code: messages.CodeDraining, Message: "the node is shutting down"}
@@ -50,6 +50,9 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) error {
 	}
 	if err := s.cfg.Node.Full(); err != nil {
 		return notReady(err)
+	}
+	if standing := s.cfg.Node.Alarms(); len(standing) > 0 {
+		return notReady(standing[0].Err)
 	}
 	if s.cfg.Ready != nil {
 		if err := s.cfg.Ready(); err != nil {
@@ -62,10 +65,11 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) error {
 
 // notReady makes a refusal of every error: whoever probes looks at the status.
 func notReady(err error) error {
-	if e := messages.AsError(err); Status(e.Code) == http.StatusServiceUnavailable {
+	e := messages.AsError(err)
+	if Status(e.Code) == http.StatusServiceUnavailable {
 		return e
 	}
-	return &messages.Error{Code: messages.CodeUnavailable, Cause: messages.CodeOf(err), Message: "the node is not ready", Err: err}
+	return &messages.Error{Code: messages.CodeUnavailable, Cause: e.Code, Key: e.Key, Object: e.Object, Message: "the node is not ready: " + e.Message, Err: err}
 }
 
 // showMembers describes the cluster as this node sees it.

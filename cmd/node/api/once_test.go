@@ -18,8 +18,8 @@ func TestW2_ACommandWithItsKeyRunsOnce(t *testing.T) {
 	require.JSONEq(t, `{"epoch":1,"output":{"seq":1},"duplicate":true}`, string(s.post(path+"/commands/record", `{"x":[1,2]}`, key).body))
 	require.Equal(t, 204, s.post(path+"/handoff", "").status)
 	require.JSONEq(t, `{"epoch":2,"output":{"seq":1},"duplicate":true}`, string(s.post(path+"/commands/record", ` { "x": [1, 2] }`, key).body))
-	refused(t, s.post(path+"/commands/record", `{"x":3}`, key), 400, messages.CodeInvalidArgument)
-	refused(t, s.post(path+"/commands/echo", `{"x":[1,2]}`, key), 400, messages.CodeInvalidArgument)
+	refused(t, s.post(path+"/commands/record", `{"x":3}`, key), 409, messages.CodeIdempotencyConflict)
+	refused(t, s.post(path+"/commands/echo", `{"x":[1,2]}`, key), 409, messages.CodeIdempotencyConflict)
 	require.Len(t, into[page](t, s.get(path+"/events"), 200).Events, 1)
 	require.JSONEq(t, `{"epoch":2,"output":{"seq":2}}`, string(s.post(path+"/commands/record", `{"x":[1,2]}`).body))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/leasehold/leasehold/actors"
+	"github.com/leasehold/leasehold/internal/loglimit"
 	"github.com/leasehold/leasehold/messages"
 )
 
@@ -48,9 +49,9 @@ type Config struct {
 	// Ready is asked by /readyz beside the stores; nil: nothing else is needed. An error says that requests
 	// should not come here for now.
 	Ready func() error
-	// Tokens are the bearer tokens that are taken; none: no token is needed, and only requests to a
+	// Tokens returns the bearer tokens that are taken now; nil: no token is needed, and only requests to a
 	// loopback name are answered.
-	Tokens []string
+	Tokens func() Tokens
 	// OrgKeys are the keys that tenant ids are derived with.
 	OrgKeys map[messages.OrgID][]byte
 	// MaxBody is the largest request body in bytes; default 16 MiB.
@@ -68,12 +69,13 @@ type Config struct {
 
 // Server is the HTTP API of one node. It is safe for concurrent use.
 type Server struct {
-	cfg      Config
-	guard    *guard
-	mux      *http.ServeMux
-	metrics  *metrics
-	ready    readiness
-	draining atomic.Bool
+	cfg       Config
+	guard     *guard
+	untrusted *slog.Logger // for what clients can cause as often as they like
+	mux       *http.ServeMux
+	metrics   *metrics
+	ready     readiness
+	draining  atomic.Bool
 }
 
 // New returns a server. The error is that of a registry which has another server's metrics.
@@ -103,7 +105,7 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, guard: newGuard(cfg.Tokens), mux: http.NewServeMux(), metrics: m}
+	s := &Server{cfg: cfg, guard: newGuard(cfg.Tokens), untrusted: slog.New(loglimit.New(cfg.Log.Handler(), cfg.Now)), mux: http.NewServeMux(), metrics: m}
 	for _, rt := range s.routes() {
 		s.mux.Handle(rt.method+" "+rt.pattern, s.serve(rt))
 	}
@@ -131,16 +133,20 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Server) serve(rt route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begun := s.cfg.Now()
-		answer := &recorder{ResponseWriter: w}
+		answer := &recorder{ResponseWriter: w, intake: s.cfg.Node.Intake()}
+		defer answer.giveBack()
 		header := w.Header()
 		header.Set("X-Content-Type-Options", "nosniff")
 		header.Set("Cache-Control", "no-store")
+		if r.ContentLength != 0 && rt.method != http.MethodPost {
+			hangUp(w) // nobody wants this body
+		}
 		defer func() {
 			if p := recover(); p != nil {
 				if p == http.ErrAbortHandler {
 					panic(p)
 				}
-				s.cfg.Log.Error("a handler panicked", "route", rt.pattern, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+				s.untrusted.Error("a handler panicked", "route", rt.pattern, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 				if answer.status == 0 {
 					fail(answer, &messages.Error{Code: messages.CodeInternal, Message: "a bug in Leasehold; the log has the stack"})
 				}
@@ -157,6 +163,7 @@ func (s *Server) serve(rt route) http.Handler {
 func (s *Server) answer(rt route, w http.ResponseWriter, r *http.Request) error {
 	if !rt.open {
 		if err := s.guard.check(r); err != nil {
+			hangUp(w) // a stranger's connection, and maybe a body that never comes
 			return err
 		}
 	}
@@ -177,6 +184,12 @@ func (s *Server) answer(rt route, w http.ResponseWriter, r *http.Request) error 
 	}
 	defer cancel()
 	return rt.handle(w, r.WithContext(ctx))
+}
+
+// hangUp ends a connection once it is answered. Without it, net/http waits for what is left of a body, to use the connection again.
+func hangUp(w http.ResponseWriter) {
+	w.Header().Set("Connection", "close")
+	_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0)) // where that is not to be had, it waits for read_timeout
 }
 
 // TimeoutHeader is the header in which a request names its own deadline, as a duration such as 2s or
@@ -204,18 +217,31 @@ func (s *Server) deadline(r *http.Request) (context.Context, context.CancelFunc,
 func (s *Server) note(rt route, err error) {
 	e := messages.AsError(err)
 	switch e.Code {
-	case messages.CodeInternal, messages.CodePanic, messages.CodeCorrupt, messages.CodeLineageAhead, messages.CodeStorage:
-		s.cfg.Log.Error("request failed", "route", rt.pattern, "code", e.Code, "key", e.Key, "epoch", e.Epoch, "object", e.Object)
+	case messages.CodeInternal, messages.CodePanic, messages.CodeCorrupt, messages.CodeLineageAhead, messages.CodeLineageMissing, messages.CodeStorage:
+		s.untrusted.Error("request failed", "route", rt.pattern, "code", e.Code, "key", e.Key, "epoch", e.Epoch, "object", e.Object)
 	case messages.CodeUnavailable, messages.CodeUnknownOutcome:
-		s.cfg.Log.Warn("request failed", "route", rt.pattern, "code", e.Code, "cause", e.Cause, "key", e.Key, "epoch", e.Epoch)
+		s.untrusted.Warn("request failed", "route", rt.pattern, "code", e.Code, "cause", e.Cause, "key", e.Key, "epoch", e.Epoch)
 	}
 }
 
-// recorder remembers the status of an answer.
+// recorder remembers the status of an answer, and what it and its request hold of the node's memory.
 type recorder struct {
 	http.ResponseWriter
 	status int
+	intake *actors.Intake
+	held   int64
 }
+
+// take takes room for more bytes, until the request is answered. CodeOverloaded: there is none.
+func (r *recorder) take(bytes int) error {
+	if err := r.intake.Take(int64(bytes)); err != nil {
+		return err
+	}
+	r.held += int64(bytes)
+	return nil
+}
+
+func (r *recorder) giveBack() { r.intake.Give(r.held) }
 
 func (r *recorder) WriteHeader(status int) {
 	if r.status == 0 {

@@ -24,7 +24,7 @@ func TestSeen_NobodyGoesBackwards(t *testing.T) {
 	from := func(seen string) answer {
 		return s.do(http.MethodGet, path+"/events", "", header(api.SeenHeader, seen))
 	}
-	require.Equal(t, []string{"1", "", owner}, state(s.get(path+"/events")))
+	require.Equal(t, []string{"", "", ""}, state(s.get(path+"/events")))
 	require.Equal(t, []string{"1", "1", owner}, state(s.post(path+"/events", `{"kind":"a"}`)))
 	require.Equal(t, []string{"1", "1", owner}, state(s.post(path+"/snapshot", "")))
 	require.Equal(t, []string{"1", "2", owner}, state(s.post(path+"/commands/record", `{}`)))
@@ -49,7 +49,8 @@ func TestSeen_NobodyGoesBackwards(t *testing.T) {
 	require.Equal(t, 204, s.post(path+"/handoff", "").status)
 	require.Equal(t, 200, from("2/1").status)
 	require.Equal(t, 204, s.post(path+"/forget", "").status)
-	refused(t, from("3/1"), 409, messages.CodeHistoryLost)
+	refused(t, from("3/1"), 404, messages.CodeUnknownTenant)
+	refused(t, s.post(path+"/events", `{"kind":"c"}`, header(api.SeenHeader, "3/1")), 409, messages.CodeHistoryLost)
 	require.Empty(t, into[page](t, s.get(path+"/events"), 200).Events)
 
 	// An epoch that there is, and that this node does not know of yet: it says who has it.
@@ -75,8 +76,9 @@ func TestH6_ForgetOfATenantThatIsNotOpen(t *testing.T) {
 	require.Equal(t, 204, s.post(path+"/forget", "").status)
 	names, err = sh.durable.List(t.Context(), "acme/"+tenantOne+"/")
 	require.NoError(t, err)
-	require.Empty(t, names)
-	require.EqualValues(t, 2, into[view](t, s.get(path), 200).Lease.Floor)
+	require.Equal(t, []string{"acme/" + tenantOne + "/floor-00000002.json"}, names, "what a reseed needs, and nothing else")
+	refused(t, s.get(path), 404, messages.CodeUnknownTenant)
+	refused(t, s.post(path+"/forget", ""), 404, messages.CodeUnknownTenant)
 
 	other := sh.start(t, "b")
 	into[appended](t, other.post(path+"/events", `{"kind":"a"}`), 200)

@@ -30,12 +30,14 @@ func (s *Server) showTenant(w http.ResponseWriter, r *http.Request) error {
 		reply(w, http.StatusOK, tenantView{Key: key, Open: true, Status: &status})
 		return nil
 	}
-	lease, known, err := s.cfg.Leases.Read(r.Context(), key)
-	switch {
-	case err != nil:
+	lease, _, err := s.cfg.Leases.Read(r.Context(), key)
+	if err == nil && !lease.Exists() {
+		if err = s.cfg.Node.Absent(r.Context(), key, lease); err == nil {
+			lease, _, err = s.cfg.Leases.Read(r.Context(), key)
+		}
+	}
+	if err != nil {
 		return err
-	case !known:
-		return &messages.Error{Code: messages.CodeNotFound, Key: key.String(), Message: "the tenant was never opened"}
 	}
 	reply(w, http.StatusOK, tenantView{Key: key, Lease: &lease})
 	return nil

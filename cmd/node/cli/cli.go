@@ -38,13 +38,15 @@ type commands struct {
 	Lease  struct {
 		Show    admin.LeaseShow    `cmd:"" help:"Who may serve a tenant; without KEY, all tenants."`
 		History admin.LeaseHistory `cmd:"" help:"The audit trail of a tenant's lease."`
-	} `cmd:"" help:"Look into the lease store."`
+		Reseed  admin.LeaseReseed  `cmd:"" help:"Raise the records of a lease store that has lost records above what the durable store knows. All nodes stopped."`
+	} `cmd:"" help:"Look into the lease store, or mend it."`
 	Snapshots struct {
 		List   admin.SnapshotsList   `cmd:"" help:"The durable copies of a tenant, and which of them are its lineage."`
 		Verify admin.SnapshotsVerify `cmd:"" help:"Fetch every copy of a tenant and check it."`
 	} `cmd:"" help:"Look into the durable store."`
 	Restore admin.Restore  `cmd:"" help:"Write a verified copy of a tenant's ledger to a file. Needs no lease, changes nothing."`
 	Forget  admin.Forget   `cmd:"" help:"Delete every copy of a tenant, for good. Refused while a node serves it."`
+	Rebind  admin.Rebind   `cmd:"" help:"Make the durable store that of the lease store, after one of them was lost. No node may run."`
 	Migrate admin.Migrate  `cmd:"" help:"Create the schema of a postgres or mysql lease store. Run it as the account that is to own it."`
 	Health  admin.Health   `cmd:"" help:"Ask the node on this machine whether it is well: a health check for a container without a shell."`
 	Version versionCommand `cmd:"" help:"Print the version."`
@@ -66,7 +68,9 @@ func Main(args []string, app daemon.App, schemes storeurl.Schemes) int {
 // process is what a command runs in.
 type process struct {
 	Program
-	signals chan os.Signal
+	args           []string
+	stdout, stderr io.Writer
+	signals        chan os.Signal
 }
 
 // checker is what Config.Validate takes: a nil interface where there is no Cluster.
@@ -81,30 +85,24 @@ func (p *process) checker() config.Checker {
 func (program Program) Main(args []string) int {
 	var c commands
 	env := &admin.Env{Stdout: os.Stdout, Stderr: os.Stderr, Stdin: os.Stdin, Schemes: program.Schemes}
-	parser, err := kong.New(&c,
-		kong.Bind(env),
-		kong.Name("node"),
-		kong.Description("Leasehold: every tenant's SQLite ledger, owned by exactly one node.\n\nExit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 refused (held), 4 corrupt."),
-		kong.DefaultEnvars(config.EnvPrefix),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
-		kong.UsageOnError(),
-	)
+	parser, err := newParser(&c, env)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "node: a bug in the command line:", err)
 		return ExitFailed
 	}
 	parsed, err := parser.Parse(args)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "node:", err)
+		fmt.Fprintln(os.Stderr, "node:", storeurl.RedactText(err.Error()))
 		return ExitUsage
 	}
-	p := &process{Program: program, signals: make(chan os.Signal, 2)}
-	signal.Notify(p.signals, syscall.SIGTERM, os.Interrupt)
+	p := &process{Program: program, args: args, stdout: os.Stdout, stderr: os.Stderr, signals: make(chan os.Signal, 16)}
 	defer signal.Stop(p.signals)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	if parsed.Command() != "run" {
-		// A tool stops at the first signal; the daemon counts them.
+	if parsed.Command() == "run" {
+		defer p.serves(c.Run.Config)()
+	} else {
+		signal.Notify(p.signals, syscall.SIGTERM, os.Interrupt)
 		go func() {
 			select {
 			case <-p.signals:
@@ -115,10 +113,21 @@ func (program Program) Main(args []string) int {
 	}
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	if err := parsed.Run(p); err != nil {
-		report(os.Stderr, err, env.JSON)
+		report(p.stderr, err, env.JSON)
 		return exitCode(err)
 	}
 	return ExitOK
+}
+
+func newParser(c *commands, env *admin.Env) (*kong.Kong, error) {
+	return kong.New(c,
+		kong.Bind(env),
+		kong.Name("node"),
+		kong.Description("Leasehold: every tenant's SQLite ledger, owned by exactly one node.\n\nExit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 refused (held), 4 corrupt."),
+		kong.DefaultEnvars(config.EnvPrefix),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
+		kong.UsageOnError(),
+	)
 }
 
 // report prints an error, line by line where several are joined.
@@ -134,36 +143,15 @@ func report(w io.Writer, err error, asJSON bool) {
 
 func exitCode(err error) int {
 	switch messages.CodeOf(err) {
-	case messages.CodeInvalidID, messages.CodeInvalidArgument, messages.CodeOutOfRange:
+	case messages.CodeInvalidID, messages.CodeInvalidArgument, messages.CodeOutOfRange, messages.CodeDeploymentMismatch:
 		return ExitUsage
 	case messages.CodeHeld, messages.CodeLost, messages.CodeFenced, messages.CodeDraining:
 		return ExitRefused
-	case messages.CodeCorrupt, messages.CodeLineageAhead:
+	case messages.CodeCorrupt, messages.CodeLineageAhead, messages.CodeLineageMissing:
 		return ExitCorrupt
 	}
 	return ExitFailed
 }
-
-type runCommand struct {
-	config.Config `embed:""`
-}
-
-// Run runs the daemon.
-func (c *runCommand) Run(ctx context.Context, p *process) error {
-	err := daemon.Run(ctx, daemon.Options{
-		Config: c.Config, Schemes: p.Schemes, App: p.App, Cluster: p.Cluster,
-		Stdout: os.Stdout, Log: c.Logger(os.Stderr), Signals: p.signals,
-	})
-	if errors.Is(err, daemon.ErrAborted) || errors.Is(err, daemon.ErrNotHandedOff) {
-		return errFailed{err}
-	}
-	return err
-}
-
-// errFailed hides the codes of what it wraps, where the exit code must say no more than "failed".
-type errFailed struct{ err error }
-
-func (e errFailed) Error() string { return e.err.Error() }
 
 type configCommand struct {
 	config.Config `embed:""`

@@ -59,6 +59,8 @@ type Config struct {
 	TokenFile         string        `help:"File with bearer tokens, one a line; # begins a comment." placeholder:"FILE" group:"http" yaml:"token_file"`
 	MaxBody           int64         `default:"16777216" help:"Largest request body in bytes." group:"http" yaml:"max_body"`
 	MaxHeader         int           `default:"16384" help:"Largest request header in bytes." group:"http" yaml:"max_header"`
+	Insecure          string        `help:"Names of what is refused otherwise, joined by commas: readable_secrets, writable_state_root, plain_http, open_nats." placeholder:"NAMES" group:"http" yaml:"insecure,omitempty"`
+	MaxConnections    int           `default:"1024" help:"Bound of the connections to the HTTP API, and of those of clients to an embedded NATS server." group:"http" yaml:"max_connections"`
 	ReadHeaderTimeout time.Duration `default:"10s" help:"Time to receive a request's header." group:"http" yaml:"read_header_timeout"`
 	ReadTimeout       time.Duration `default:"1m" help:"Time to receive a whole request." group:"http" yaml:"read_timeout"`
 	KeepAlive         time.Duration `default:"2m" help:"Time that an unused connection stays open." group:"http" yaml:"keep_alive"`
@@ -83,11 +85,13 @@ type Config struct {
 	StoreTimeout   time.Duration `help:"Bound of one request to the lease store; default: ttl/4." group:"lease" yaml:"store_timeout"`
 	DurableTimeout time.Duration `default:"30s" help:"Bound of one request to the durable store." group:"lease" yaml:"durable_timeout"`
 
-	SnapshotEvery time.Duration `default:"5s" help:"Pause between snapshots of a tenant that was written to: what a crash may lose." group:"copies" yaml:"snapshot_every"`
-	Retain        int           `default:"0" help:"How many snapshots older than the newest are kept." group:"copies" yaml:"retain"`
-	RetainAge     time.Duration `default:"0s" help:"Snapshots younger than this are kept." group:"copies" yaml:"retain_age"`
-	SweepEvery    time.Duration `default:"10m" help:"Pause between sweeps of what forgotten tenants left behind." group:"copies" yaml:"sweep_every"`
-	SetAsideFor   time.Duration `default:"24h" help:"Time that local files of an ended ownership are kept." group:"copies" yaml:"set_aside_for"`
+	SnapshotEvery   time.Duration `default:"5s" help:"Pause between snapshots of a tenant that was written to: what a crash may lose." group:"copies" yaml:"snapshot_every"`
+	MaxUnsaved      time.Duration `help:"Age of the oldest acknowledged write that no snapshot holds, beyond which a tenant refuses writes; default: 10 * snapshot_every." group:"copies" yaml:"max_unsaved"`
+	MaxUnsavedBytes int64         `default:"268435456" help:"The same by the bytes that were written since." group:"copies" yaml:"max_unsaved_bytes"`
+	Retain          int           `default:"0" help:"How many snapshots older than the newest are kept." group:"copies" yaml:"retain"`
+	RetainAge       time.Duration `default:"0s" help:"Snapshots younger than this are kept." group:"copies" yaml:"retain_age"`
+	SweepEvery      time.Duration `default:"10m" help:"Pause between sweeps of what forgotten tenants left behind." group:"copies" yaml:"sweep_every"`
+	SetAsideFor     time.Duration `default:"24h" help:"Time that local files of an ended ownership are kept." group:"copies" yaml:"set_aside_for"`
 
 	Heartbeat      time.Duration `default:"500ms" help:"Pause between two heartbeats of a member of a cluster." group:"cluster" yaml:"heartbeat"`
 	MovesPerSecond int           `default:"50" help:"Tenants that this node hands to others in a second after a join." group:"cluster" yaml:"moves_per_second"`
@@ -97,6 +101,7 @@ type Config struct {
 	MaxOpen           int           `default:"10000" help:"Bound of the open tenants." group:"limits" yaml:"max_open"`
 	MaxRequests       int           `default:"10000" help:"Bound of the requests in flight on the node." group:"limits" yaml:"max_requests"`
 	MaxTenantRequests int           `default:"1000" help:"Bound of the requests in flight on one tenant." group:"limits" yaml:"max_tenant_requests"`
+	MaxRequestBytes   int64         `default:"268435456" help:"Bound in bytes of all requests in flight on the node, and of their answers." group:"limits" yaml:"max_request_bytes"`
 	MaxTransfers      int           `default:"8" help:"Bound of the snapshots and restores under way, each with a whole image in memory." group:"limits" yaml:"max_transfers"`
 	HandoffParallel   int           `default:"32" help:"Bound of the handoffs of a shutdown that run at a time." group:"limits" yaml:"handoff_parallel"`
 	OpenTimeout       time.Duration `default:"10m" help:"Bound of an open, restore included." group:"limits" yaml:"open_timeout"`
@@ -104,8 +109,9 @@ type Config struct {
 	MaxResult         int64         `default:"8388608" help:"Largest result in bytes." group:"limits" yaml:"max_result"`
 	MaxValue          int           `default:"16777216" help:"Largest single value in a ledger in bytes." group:"limits" yaml:"max_value"`
 	MaxSQL            int           `name:"max-sql" default:"262144" help:"Longest SQL text in bytes." group:"limits" yaml:"max_sql"`
-	MaxImage          int64         `default:"1073741824" help:"Largest ledger in bytes of which snapshots are taken." group:"limits" yaml:"max_image"`
-	MaxSQLite         int64         `name:"max-sqlite" default:"4294967296" help:"Bound in bytes of what SQLite may hold in memory, for all ledgers together." group:"limits" yaml:"max_sqlite"`
+	MaxImage          int64         `default:"1073741824" help:"Largest ledger in bytes: a write that would make a ledger larger is refused, since it could not be copied." group:"limits" yaml:"max_image"`
+	MaxQueries        int           `default:"4" help:"Bound of the queries that run at a time, each in a process of its own." group:"limits" yaml:"max_queries"`
+	QueryMemory       int64         `default:"268435456" help:"Bound in bytes of what SQLite may hold in memory for one query." group:"limits" yaml:"query_memory"`
 	QueryTimeout      time.Duration `default:"10s" help:"Bound of a read." group:"limits" yaml:"query_timeout"`
 
 	LogFormat string `default:"text" help:"text or json." group:"log" yaml:"log_format"`
@@ -120,6 +126,7 @@ func (c Config) Effective() Config {
 	c.Stores = c.Stores.WithDefaults()
 	for v, d := range map[*time.Duration]time.Duration{
 		&c.Margin: (c.TTL / 4).Truncate(time.Millisecond), &c.RenewEvery: c.TTL / 5, &c.StoreTimeout: c.TTL / 4,
+		&c.MaxUnsaved: 10 * c.SnapshotEvery,
 	} {
 		if *v == 0 {
 			*v = d
@@ -132,6 +139,7 @@ func (c Config) Effective() Config {
 func (c Config) Redacted() Config {
 	c = c.Effective()
 	c.Leases, c.Durable, c.NATS.URL = storeurl.Redact(c.Leases), storeurl.Redact(c.Durable), storeurl.Redact(c.NATS.URL)
+	c.NATS.Params = storeurl.RedactText(c.NATS.Params)
 	return c
 }
 
@@ -160,9 +168,10 @@ func (c Config) Node() (actors.Config, error) {
 	return actors.Config{
 		NodeName: c.NodeName, StateRoot: root,
 		TTL: c.TTL, Margin: c.Margin, RenewEvery: c.RenewEvery, StoreTimeout: c.StoreTimeout, DurableTimeout: c.DurableTimeout,
-		SnapshotEvery: c.SnapshotEvery, SweepEvery: c.SweepEvery, SetAsideFor: c.SetAsideFor, IdleAfter: c.IdleAfter,
+		SnapshotEvery: c.SnapshotEvery, MaxUnsaved: c.MaxUnsaved, MaxUnsavedBytes: c.MaxUnsavedBytes, SweepEvery: c.SweepEvery, SetAsideFor: c.SetAsideFor, IdleAfter: c.IdleAfter,
 		Retention: snapshotactor.Retention{Keep: c.Retain, MinAge: c.RetainAge},
-		MaxOpen:   c.MaxOpen, MaxRequests: c.MaxRequests, MaxTenantRequests: c.MaxTenantRequests, MaxTransfers: c.MaxTransfers,
+		MaxOpen:   c.MaxOpen, MaxRequests: c.MaxRequests, MaxTenantRequests: c.MaxTenantRequests, MaxRequestBytes: c.MaxRequestBytes, MaxTransfers: c.MaxTransfers,
+		MaxQueries: c.MaxQueries, QueryProcesses: true, QueryMemory: c.QueryMemory,
 		HandoffParallel: c.HandoffParallel, RequestTimeout: c.RequestTimeout, OpenTimeout: c.OpenTimeout,
 		Limits: ledgeractor.Limits{
 			MaxRows: c.MaxRows, MaxBytes: c.MaxResult, MaxValueBytes: c.MaxValue, MaxSQLBytes: c.MaxSQL,

@@ -10,6 +10,11 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+
+	"github.com/leasehold/leasehold/internal/smallfile"
 )
 
 // EnvPrefix begins the name of each environment variable: --state-root is LEASEHOLD_STATE_ROOT.
@@ -20,11 +25,6 @@ const EnvPrefix = "LEASEHOLD"
 type file struct {
 	path   string
 	values map[string]any
-}
-
-// orgEntry is one organization in the file.
-type orgEntry struct {
-	KeyFile string `yaml:"key_file"`
 }
 
 // BeforeResolve is kong's hook: it loads the file that --config or LEASEHOLD_CONFIG names, as a
@@ -50,7 +50,7 @@ func (s *Stores) BeforeResolve(ctx *kong.Context) error {
 }
 
 func load(path string) (*file, error) {
-	data, err := os.ReadFile(path)
+	data, err := smallfile.Read(path)
 	if err != nil {
 		return nil, fmt.Errorf("config file: %w", err)
 	}
@@ -63,8 +63,17 @@ func parse(path string, data []byte) (*file, error) {
 	fail := func(format string, args ...any) (*file, error) {
 		return nil, fmt.Errorf("config file %s: %s", path, fmt.Sprintf(format, args...))
 	}
-	if err := yaml.Unmarshal(data, &f.values); err != nil {
-		return fail("%v", err)
+	document, err := parser.ParseBytes(data, 0)
+	if err != nil {
+		return fail("%s", yaml.FormatError(err, false, false)) // without the lines around it, which may hold a password
+	}
+	if len(document.Docs) > 1 {
+		return fail("has more than one document")
+	}
+	if len(document.Docs) == 1 && document.Docs[0].Body != nil {
+		if err := yaml.NodeToValue(asText(document.Docs[0].Body), &f.values); err != nil {
+			return fail("%s", yaml.FormatError(err, false, false))
+		}
 	}
 	known := Names()
 	var unknown []string
@@ -92,25 +101,54 @@ func parse(path string, data []byte) (*file, error) {
 	return f, nil
 }
 
+// asText makes every number, boolean and the like the text that stands in the file. A setting gets what a flag would get: the node name
+// 0x1F is not 31, nor a version 1.10 the number 1.1.
+func asText(node ast.Node) ast.Node {
+	switch n := node.(type) {
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
+		t := n.GetToken()
+		return ast.String(token.New(t.Value, t.Origin, t.Position))
+	case *ast.MappingNode:
+		for _, value := range n.Values {
+			asText(value)
+		}
+	case *ast.MappingValueNode:
+		n.Value = asText(n.Value)
+		if key, ok := asText(n.Key).(ast.MapKeyNode); ok {
+			n.Key = key
+		}
+	case *ast.SequenceNode:
+		for i := range n.Values {
+			n.Values[i] = asText(n.Values[i])
+		}
+	case *ast.AnchorNode:
+		n.Value = asText(n.Value)
+	case *ast.TagNode:
+		n.Value = asText(n.Value)
+	}
+	return node
+}
+
 // orgs turns the section orgs into the value of --org-key.
 func (f *file) orgs() error {
 	if _, ok := f.values["orgs"]; !ok {
 		return nil
 	}
-	section, err := yaml.Marshal(f.values["orgs"])
-	if err != nil {
-		return err
-	}
-	var orgs map[string]orgEntry
-	if err := yaml.UnmarshalWithOptions(section, &orgs, yaml.Strict()); err != nil {
-		return errors.New("orgs: must be a map from organizations to {key_file: FILE}")
-	}
+	orgs, ok := f.values["orgs"].(map[string]any)
 	keys := map[string]any{}
-	for name, org := range orgs {
-		if org.KeyFile == "" {
+	for name, value := range orgs {
+		org, isMap := value.(map[string]any)
+		file, isText := org["key_file"].(string)
+		switch {
+		case !isMap || len(org) > 1 || len(org) == 1 && !isText:
+			ok = false
+		case file == "":
 			return fmt.Errorf("orgs.%s: has no key_file", name)
 		}
-		keys[name] = org.KeyFile
+		keys[name] = file
+	}
+	if !ok {
+		return errors.New("orgs: must be a map from organizations to {key_file: FILE}")
 	}
 	f.values["orgs"] = keys
 	return nil
@@ -157,6 +195,5 @@ func (f *file) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, err
 	if keys, ok := value.(map[string]any); ok {
 		return keys, nil
 	}
-	// As the text of a flag: what a flag does not take, the file must not be able to set.
-	return fmt.Sprint(value), nil
+	return value, nil // a text, as of a flag: what a flag does not take, the file must not be able to set
 }

@@ -24,6 +24,8 @@ type NATS struct {
 // these settings, and whether strangers could reach it. Its errors have CodeInvalidArgument.
 type Checker interface {
 	Check(c Config) error
+	// Open reports whether the server lets in whoever reaches it.
+	Open(c Config) bool
 }
 
 // RouteList returns the members' addresses.

@@ -2,21 +2,17 @@ package config
 
 import (
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"strings"
 
+	"github.com/leasehold/leasehold/internal/smallfile"
 	"github.com/leasehold/leasehold/messages"
 )
 
 // MinTokenBytes is the shortest bearer token that is taken: 16 random bytes in hex.
 const MinTokenBytes = 32
-
-// maxSecretFile bounds what is read of a token or key file, in bytes.
-const maxSecretFile = 1 << 20
 
 // Tokens reads the token file: a token a line, without spaces; blank lines and lines that begin with
 // # are skipped. The errors name lines, never their content. No token file: no tokens.
@@ -83,19 +79,8 @@ func (c Config) orgKey(org string) ([]byte, error) {
 }
 
 func readSecret(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	data, err := io.ReadAll(io.LimitReader(f, maxSecretFile+1))
-	if err != nil {
-		return "", err
-	}
-	if len(data) > maxSecretFile {
-		return "", errors.New(path + ": is over 1 MiB")
-	}
-	return string(data), nil
+	data, err := smallfile.Read(path)
+	return string(data), err
 }
 
 // Level returns the level of the log.
@@ -105,12 +90,15 @@ func (c Config) Level() (slog.Level, error) {
 	return level, err
 }
 
-// Logger returns the node's log.
-func (c Config) Logger(w io.Writer) *slog.Logger {
-	level, _ := c.Level() // validated; else info
+// Logger returns the node's log, and the level that it keeps to.
+func (c Config) Logger(w io.Writer) (*slog.Logger, *slog.LevelVar) {
+	level := &slog.LevelVar{} // info
+	if l, err := c.Level(); err == nil {
+		level.Set(l)
+	} // else Validate says so
 	options := &slog.HandlerOptions{Level: level}
 	if c.LogFormat == "json" {
-		return slog.New(slog.NewJSONHandler(w, options))
+		return slog.New(slog.NewJSONHandler(w, options)), level
 	}
-	return slog.New(slog.NewTextHandler(w, options))
+	return slog.New(slog.NewTextHandler(w, options)), level
 }

@@ -35,6 +35,7 @@ func (c Config) Validate(schemes storeurl.Schemes, checker Checker) error {
 		v.store("migrate", schemes.CheckMigrate(c.Leases))
 	}
 	v.files(c)
+	v.insecure(given, c, checker)
 	v.lease(c)
 	for _, f := range c.positive() {
 		if f.value <= 0 {
@@ -44,6 +45,9 @@ func (c Config) Validate(schemes storeurl.Schemes, checker Checker) error {
 	if c.RetainAge < 0 {
 		v.fail("retain_age", "must not be negative, is %v", c.RetainAge)
 	}
+	if c.MaxUnsaved <= c.SnapshotEvery {
+		v.fail("max_unsaved", "%v leaves no time for a snapshot every %v (snapshot_every)", c.MaxUnsaved, c.SnapshotEvery)
+	}
 	if c.Retain < 0 {
 		v.fail("retain", "must not be negative, is %d", c.Retain)
 	}
@@ -52,6 +56,9 @@ func (c Config) Validate(schemes storeurl.Schemes, checker Checker) error {
 	}
 	if c.MaxTimeout < c.RequestTimeout {
 		v.fail("max_timeout", "%v is below request_timeout, %v", c.MaxTimeout, c.RequestTimeout)
+	}
+	if c.MaxRequestBytes < max(c.MaxBody, messages.MaxMessageBytes) {
+		v.fail("max_request_bytes", "must be at least max_body, %d, and %d: one request must have room", c.MaxBody, messages.MaxMessageBytes)
 	}
 	if c.MaxHeader < 4096 {
 		v.fail("max_header", "must be at least 4096 bytes, is %d", c.MaxHeader)
@@ -158,6 +165,7 @@ func (c Config) positive() []positive {
 	num := func(name string, n int64) { out = append(out, positive{name, n, n}) }
 	dur := func(name string, d time.Duration) { out = append(out, positive{name, int64(d), d}) }
 	num("max_body", c.MaxBody)
+	num("max_connections", int64(c.MaxConnections))
 	num("max_open", int64(c.MaxOpen))
 	num("max_requests", int64(c.MaxRequests))
 	num("max_tenant_requests", int64(c.MaxTenantRequests))
@@ -168,7 +176,8 @@ func (c Config) positive() []positive {
 	num("max_value", int64(c.MaxValue))
 	num("max_sql", int64(c.MaxSQL))
 	num("max_image", c.MaxImage)
-	num("max_sqlite", c.MaxSQLite)
+	num("max_queries", int64(c.MaxQueries))
+	num("query_memory", c.QueryMemory)
 	num("moves_per_second", int64(c.MovesPerSecond))
 	num("move_parallel", int64(c.MoveParallel))
 	dur("heartbeat", c.Heartbeat)
@@ -180,6 +189,7 @@ func (c Config) positive() []positive {
 	dur("store_timeout", c.StoreTimeout)
 	dur("durable_timeout", c.DurableTimeout)
 	dur("snapshot_every", c.SnapshotEvery)
+	num("max_unsaved_bytes", c.MaxUnsavedBytes)
 	dur("sweep_every", c.SweepEvery)
 	dur("set_aside_for", c.SetAsideFor)
 	dur("start_timeout", c.StartTimeout)

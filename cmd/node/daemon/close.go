@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leasehold/leasehold/messages"
+	"github.com/leasehold/leasehold/stores"
 )
 
 // closeTimeout bounds how long the end of the process waits for what was opened to be closed: what is not closed by
@@ -16,7 +17,7 @@ const closeTimeout = 3 * leaveTimeout
 
 // close closes the listener, the membership and the stores. It returns CodeDeadlineExceeded, naming what does
 // not end, after closeTimeout.
-func (d *daemon) close() error {
+func (d *daemon) close(refused bool) error {
 	var errs []error
 	if d.listener != nil {
 		if err := d.listener.Close(); !errors.Is(err, net.ErrClosed) {
@@ -28,7 +29,11 @@ func (d *daemon) close() error {
 	// The stores last to first; the node, with its batches of renewals, has ended before.
 	for _, c := range slices.Backward(d.closers) {
 		closed := make(chan error, 1)
-		go func() { closed <- c.Close() }()
+		end := c.Close
+		if s, ok := c.(stores.Discarder); ok && refused {
+			end = s.Discard
+		}
+		go func() { closed <- end() }()
 		select {
 		case err := <-closed:
 			errs = append(errs, err)

@@ -23,7 +23,7 @@ func TestTheEndOfAProcessDoesNotWaitForAStoreThatHangs(t *testing.T) {
 		hangs := closerFunc(func() error { <-gate; return nil })
 		d := &daemon{closers: []io.Closer{closerFunc(closed), hangs, closerFunc(closed)}}
 		begun := time.Now()
-		err := d.close()
+		err := d.close(false)
 		require.ErrorIs(t, err, messages.ErrDeadlineExceeded)
 		require.ErrorContains(t, err, "closerFunc")
 		require.Equal(t, closeTimeout, time.Since(begun))

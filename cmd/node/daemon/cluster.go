@@ -22,12 +22,13 @@ type Cluster interface {
 	Join(ctx context.Context, j Joining) (Member, error)
 }
 
-// NATSServer is a running server inside the node. It is stopped once, by one of the two.
+// NATSServer is a running server inside the node.
 type NATSServer interface {
 	// Leave hands over what the server leads, waiting for that for a bounded time, and stops it.
 	Leave(ctx context.Context)
-	// Shutdown stops it at once.
-	Shutdown()
+	// Discard is Leave for a start that was refused: it also removes what the server has stored, if that was nothing before, and no
+	// other server counts on it.
+	Discard(ctx context.Context) error
 }
 
 // checker is what Config.Validate takes: a nil interface where there is no Cluster.
@@ -58,7 +59,7 @@ func (d *daemon) startServer(ctx context.Context) error {
 		e.Message = "the embedded NATS server is not ready: " + e.Message
 		return &e
 	}
-	d.closers = append(d.closers, stopping{d, server})
+	d.closers = append(d.closers, stopping{server})
 	d.Log.Info("the embedded NATS server is ready", "after", d.Now().Sub(begun))
 	return nil
 }
@@ -91,19 +92,19 @@ func patiently[S any](ctx context.Context, d *daemon, what string, open func(con
 	}
 }
 
-// stopping stops the server in the way that the node ends.
-type stopping struct {
-	d      *daemon
-	server NATSServer
-}
+// stopping stops the server.
+type stopping struct{ server NATSServer }
 
 func (s stopping) Close() error {
-	if s.d.aborted {
-		s.server.Shutdown()
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	defer cancel()
 	s.server.Leave(ctx)
 	return nil
+}
+
+// Discard implements stores.Discarder.
+func (s stopping) Discard() error {
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+	defer cancel()
+	return s.server.Discard(ctx)
 }

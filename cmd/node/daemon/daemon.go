@@ -23,8 +23,10 @@ import (
 	"github.com/leasehold/leasehold/cmd/node/api"
 	"github.com/leasehold/leasehold/cmd/node/config"
 	"github.com/leasehold/leasehold/cmd/node/storeurl"
+	"github.com/leasehold/leasehold/internal/loglimit"
 	"github.com/leasehold/leasehold/ledgeractor"
 	"github.com/leasehold/leasehold/messages"
+	"github.com/leasehold/leasehold/stores"
 )
 
 // App is an application's part of every ledger; the zero App has none.
@@ -43,15 +45,16 @@ type Options struct {
 	// Stdout gets one line, "listening http://HOST:PORT" (https with TLS), once the node answers.
 	Stdout io.Writer
 	Log    *slog.Logger
-	// Signals says when to stop: the first signal begins the handoffs, the second ends everything at
-	// once. What the signals are does not matter.
+	// Level is the level of Log, which SIGHUP sets anew; nil: it stays.
+	Level *slog.LevelVar
+	// Signals says when to stop: any signal begins the handoffs, and a further one changes nothing. There are two exceptions:
+	// SIGHUP has files and settings read again, see Reread, and SIGQUIT and SIGABRT log the stacks of all goroutines first.
 	Signals <-chan os.Signal
+	// Reread returns the configuration as it stands now, for SIGHUP; nil: only the files that it names are read again.
+	Reread func() (config.Config, error)
 	// Now is the clock that the log's durations come from; nil: time.Now.
 	Now func() time.Time
 }
-
-// ErrAborted is what Run returns after a second signal: nothing was flushed that was not before.
-var ErrAborted = errors.New("stopped at once; tenants that were still open lose what no snapshot holds")
 
 // ErrNotHandedOff is what Run returns, joined with the errors of each tenant, when a handoff failed.
 var ErrNotHandedOff = errors.New("not every tenant was handed off; their leases end by themselves")
@@ -64,11 +67,15 @@ type daemon struct {
 	listener net.Listener
 	closers  []io.Closer
 	member   Member // nil: the node is in no cluster
-	aborted  bool   // there was a second signal
+
+	secrets    *secrets
+	configured bounds          // before the limit of file descriptors lowered them
+	asked      context.Context // ends when the node is asked to stop
+	ask        context.CancelFunc
 }
 
 // Run runs a node until a signal, or ctx, ends it. It returns nil if every tenant was handed off, and
-// else an error that names the tenants that were not (messages.Error, joined), or ErrAborted. An
+// else ErrNotHandedOff, joined with errors that name the tenants (messages.Error). An
 // invalid configuration is CodeInvalidArgument or CodeOutOfRange.
 func Run(ctx context.Context, o Options) (err error) {
 	if err := o.Config.Validate(o.Schemes, o.checker()); err != nil {
@@ -79,25 +86,35 @@ func Run(ctx context.Context, o Options) (err error) {
 	}
 	o.Config = o.Config.Effective()
 	d := &daemon{Options: o}
-	defer func() { err = errors.Join(err, d.close()) }()
-	asked, err := d.startUnlessAsked(ctx)
-	if err != nil {
+	d.Config.Warn(d.Log)
+	if d.secrets, err = readSecrets(o.Config, o.Log); err != nil {
 		return err
 	}
+	d.asked, d.ask = context.WithCancel(ctx)
+	defer d.ask()
+	defer d.heedSignals()()
+	started := false
+	defer func() { err = errors.Join(err, d.close(!started)) }()
+	starting, cancel := context.WithCancel(d.asked) // what was started does not depend on it
+	err = d.start(starting)
+	cancel()
+	switch {
+	case err != nil && d.asked.Err() != nil:
+		return fmt.Errorf("stopped before the node was ready: %w", err)
+	case err != nil:
+		return err
+	}
+	started = true
 	served := make(chan error, 1)
 	address := d.serve(served)
 	d.Log.Info("listening", "address", address, "auth", o.Config.TokenFile != "", "client_certificates", o.Config.TLSClientCA != "")
 	_, _ = fmt.Fprintln(o.Stdout, "listening", address) // the log has it too
-	if asked {
-		return d.stop()
-	}
 	select {
 	case err := <-served: // never without an error
-		return errors.Join(fmt.Errorf("http server: %w", err), d.node.Abort())
-	case <-ctx.Done():
-	case <-o.Signals:
+		return errors.Join(fmt.Errorf("http server: %w", err), d.stop())
+	case <-d.asked.Done():
+		return d.stop()
 	}
-	return d.stop()
 }
 
 // serve answers requests until the server is shut down, and returns its address.
@@ -111,76 +128,40 @@ func (d *daemon) serve(served chan<- error) string {
 	return "http://" + address
 }
 
-// startUnlessAsked starts the node. A signal ends it meanwhile, too: a store may take long to answer. asked
-// says that there was one.
-func (d *daemon) startUnlessAsked(ctx context.Context) (asked bool, err error) {
-	starting, cancel := context.WithCancel(ctx)
-	defer cancel() // what was started does not depend on it
-	started, signalled := make(chan struct{}), make(chan bool, 1)
-	go func() {
-		select {
-		case <-d.Signals:
-			cancel()
-			signalled <- true
-		case <-started:
-			signalled <- false
-		}
-	}()
-	err = d.start(starting)
-	close(started)
-	if asked = <-signalled; asked && err != nil {
-		err = fmt.Errorf("stopped before the node was ready: %w", err)
-	}
-	return asked, err
-}
-
 func (d *daemon) start(ctx context.Context) (err error) {
 	c := d.Config
 	// First, because it is what fails most often.
 	if d.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", c.Listen); err != nil {
 		return fmt.Errorf("listen on %s: %w (another node? choose an address with --listen)", c.Listen, err)
 	}
-	tokens, err := c.Tokens()
-	if err != nil {
-		return err
-	}
 	keys, err := c.OrgKeys()
 	if err != nil {
 		return err
 	}
-	if err := ledgeractor.LimitMemory(ctx, c.MaxSQLite); err != nil {
-		return err
-	}
-	tlsConfig, err := c.TLS(d.Log)
+	d.configured = bounds{c.MaxOpen, c.MaxConnections}
+	bound := d.bound()
+	d.Config.MaxOpen, d.Config.MaxConnections = bound.tenants, bound.connections
+	c = d.Config
+	lock, err := actors.LockRoot(c.StateRoot) // before anything in it is touched
 	if err != nil {
 		return err
 	}
+	d.closers = append(d.closers, lock)
 	if err := d.startServer(ctx); err != nil {
 		return err
 	}
-	leases, err := patiently(ctx, d, "leases", func(ctx context.Context) (storeurl.LeaseStore, error) {
-		return d.Schemes.OpenLeases(ctx, c.Leases, storeurl.Options{Migrate: c.Migrate, Log: d.Log})
-	})
+	leases, durable, err := stores.Open(ctx, d.openLeases, d.openDurable)
 	if err != nil {
-		return fmt.Errorf("lease store %s: %w", storeurl.Redact(c.Leases), err)
+		return err
 	}
-	d.closers = append(d.closers, leases)
-	durable, err := patiently(ctx, d, "durable", func(ctx context.Context) (storeurl.DurableStore, error) {
-		return d.Schemes.OpenDurable(ctx, c.Durable, storeurl.Options{Log: d.Log})
-	})
-	if err != nil {
-		return fmt.Errorf("durable store %s: %w", storeurl.Redact(c.Durable), err)
-	}
-	d.closers = append(d.closers, durable)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	cfg, err := c.Node()
 	if err != nil {
 		return err
 	}
-	cfg.Leases, cfg.Durable, cfg.Registerer, cfg.Log = leases, durable, registry, d.Log
+	cfg.Lock, cfg.Leases, cfg.Durable, cfg.Registerer, cfg.Log = lock, leases, durable, registry, d.Log
 	cfg.Migrations, cfg.Commands = d.App.Migrations, d.App.Commands
-	cfg.MaxOpen = d.boundOpen(c.MaxOpen)
 	if d.node, err = actors.Start(ctx, cfg); err != nil {
 		return err
 	}
@@ -188,7 +169,7 @@ func (d *daemon) start(ctx context.Context) (err error) {
 		return errors.Join(err, d.node.Abort())
 	}
 	apiConfig := api.Config{
-		Node: d.node, Leases: leases, Durable: durable, Tokens: tokens, OrgKeys: keys, MaxBody: c.MaxBody,
+		Node: d.node, Leases: leases, Durable: durable, Tokens: d.secrets.tokenSet(), OrgKeys: keys, MaxBody: c.MaxBody,
 		RequestTimeout: c.RequestTimeout, MaxTimeout: c.MaxTimeout, Registry: registry, Log: d.Log,
 	}
 	if d.member != nil {
@@ -197,11 +178,17 @@ func (d *daemon) start(ctx context.Context) (err error) {
 	if d.api, err = api.New(apiConfig); err != nil {
 		return errors.Join(err, d.node.Abort())
 	}
+	connections, err := newConnections(c.MaxConnections, registry)
+	if err != nil {
+		return errors.Join(err, d.node.Abort())
+	}
 	d.http = &http.Server{
-		Handler: d.api, TLSConfig: tlsConfig, MaxHeaderBytes: c.MaxHeader, ReadHeaderTimeout: c.ReadHeaderTimeout, ReadTimeout: c.ReadTimeout,
+		Handler: d.secrets.admitting(d.api), TLSConfig: d.secrets.tls(), MaxHeaderBytes: c.MaxHeader, ReadHeaderTimeout: c.ReadHeaderTimeout, ReadTimeout: c.ReadTimeout,
 		// An answer may come as late as a request's deadline, and takes time to be sent.
 		WriteTimeout: c.MaxTimeout + c.ReadTimeout, IdleTimeout: c.KeepAlive,
-		ErrorLog: slog.NewLogLogger(d.Log.Handler(), slog.LevelWarn),
+		ConnState:   connections.changed,
+		ConnContext: func(ctx context.Context, _ net.Conn) context.Context { return remember(ctx) },
+		ErrorLog:    slog.NewLogLogger(loglimit.New(d.Log.Handler(), d.Now), slog.LevelWarn),
 	}
 	return nil
 }
@@ -209,23 +196,13 @@ func (d *daemon) start(ctx context.Context) (err error) {
 // stop hands the tenants off while the server answers: requests in flight are finished, new ones are
 // told that the node drains.
 func (d *daemon) stop() error {
-	d.Log.Info("shutting down; a second signal stops at once", "timeout", d.Config.ShutdownTimeout)
+	d.Log.Info("shutting down: handing every tenant off", "timeout", d.Config.ShutdownTimeout)
 	if d.member == nil {
 		d.api.Drain()
 	} // else requests go on to other members, until the end
 	ctx, cancel := context.WithTimeout(context.Background(), d.Config.ShutdownTimeout)
 	defer cancel()
-	over := make(chan error, 1)
-	go func() { over <- d.shutdown(ctx) }()
-	select {
-	case err := <-over:
-		return err
-	case <-d.Signals:
-		d.Log.Warn("stopping at once")
-		d.aborted = true
-		cancel()
-		return errors.Join(ErrAborted, d.http.Close(), d.node.Abort())
-	}
+	return d.shutdown(ctx)
 }
 
 func (d *daemon) shutdown(ctx context.Context) error {

@@ -15,6 +15,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"os"
 	"path/filepath"
 	"strings"
@@ -244,4 +245,46 @@ func TestTLS_Rotation(t *testing.T) {
 	got, err = s.get(nil)
 	require.NoError(t, err)
 	require.Equal(t, next.Leaf.SerialNumber, got)
+}
+
+// A connection that is older than the authorities ends with them, as an old token does.
+func TestTLS_AnOpenConnectionOutlivesNoAuthority(t *testing.T) {
+	clients := newAuthority(t)
+	s := runSecured(t, clients)
+	good, _, _ := clients.issue(time.Now().Add(time.Hour))
+	roots := x509.NewCertPool()
+	roots.AddCert(s.servers.cert)
+	for _, http2 := range []bool{false, true} {
+		s.put("clients.pem", clients.pem())
+		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{good}}, ForceAttemptHTTP2: http2}
+		client := &http.Client{Transport: transport, Timeout: 30 * time.Second}
+		get := func() (status int, again bool, err error) {
+			trace := &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { again = i.Reused }}
+			r, err := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), trace), http.MethodGet, s.url+"/healthz", nil)
+			require.NoError(t, err)
+			response, err := client.Do(r)
+			if err != nil {
+				return 0, again, err
+			}
+			_, err = io.Copy(io.Discard, response.Body)
+			require.NoError(t, err)
+			return response.StatusCode, again, response.Body.Close()
+		}
+		for range 2 {
+			status, _, err := get()
+			require.NoError(t, err)
+			require.Equal(t, 200, status)
+		}
+		s.put("clients.pem", append(clients.pem(), newAuthority(t).pem()...)) // one more: the old one still counts
+		status, again, err := get()
+		require.NoError(t, err)
+		require.Equal(t, 200, status)
+		require.True(t, again)
+		s.put("clients.pem", newAuthority(t).pem())
+		status, again, err = get()
+		require.NoError(t, err)
+		require.True(t, again, "the connection was open")
+		require.Equal(t, http.StatusUnauthorized, status)
+		transport.CloseIdleConnections()
+	}
 }

@@ -38,6 +38,8 @@ type DurableStore interface {
 type Options struct {
 	// Migrate creates the store's schema if there is none; see Scheme.Migrates.
 	Migrate bool
+	// MustExist refuses a store that is not there, as CodeNotFound, instead of creating it.
+	MustExist bool
 	// Log takes what goes wrong on a store's connection apart from any operation; nil: nothing is logged.
 	Log *slog.Logger
 }
@@ -64,13 +66,21 @@ type Schemes struct {
 func Embedded() Schemes {
 	return Schemes{
 		Leases: map[string]Scheme[LeaseStore]{
-			"sqlite": {Open: func(ctx context.Context, path string, _ Options) (LeaseStore, error) {
-				return sqlite.Open(ctx, sqlite.Config{Path: path})
+			"sqlite": {Open: func(ctx context.Context, path string, o Options) (LeaseStore, error) {
+				s, err := sqlite.Open(ctx, sqlite.Config{Path: path, MustExist: o.MustExist})
+				if err != nil {
+					return nil, err // and no interface that holds nothing
+				}
+				return s, nil
 			}},
 		},
 		Durable: map[string]Scheme[DurableStore]{
-			"dir": {Open: func(ctx context.Context, path string, _ Options) (DurableStore, error) {
-				return dir.Open(ctx, dir.Config{Root: path})
+			"dir": {Open: func(ctx context.Context, path string, o Options) (DurableStore, error) {
+				s, err := dir.Open(ctx, dir.Config{Root: path, MustExist: o.MustExist})
+				if err != nil {
+					return nil, err
+				}
+				return s, nil
 			}},
 		},
 	}
@@ -124,7 +134,7 @@ func (s Schemes) CheckMigrate(storeURL string) error {
 func find[S any](known map[string]Scheme[S], kind, storeURL string) (scheme Scheme[S], rest string, err error) {
 	name, rest, ok := strings.Cut(storeURL, ":")
 	names := strings.Join(slices.Sorted(maps.Keys(known)), ", ")
-	if !ok {
+	if !ok || !schemeName.MatchString(name) {
 		return scheme, "", invalid("%q is not a %s store: it must be SCHEME:REST with one of the schemes %s", Redact(storeURL), kind, names)
 	}
 	scheme, ok = known[name]

@@ -105,6 +105,11 @@ func TestRedact_LeavesNoSecret(t *testing.T) {
 		"postgres://leasehold:hunter2@db/leases?sslmode=on": "postgres://leasehold:xxxxx@db/leases?sslmode=on",
 		"mysql:leasehold:hunter2@tcp(db:3306)/leases":       "mysql:xxxxx@tcp(db:3306)/leases",
 		"s3://bucket/path?secret_key=hunter2&region=eu":     "s3://bucket/path?region=eu&secret_key=xxxxx",
+		"host=db user=a password=hunter2":                   "xxxxx",
+		"host=db user=a password=hunter2:5432":              "xxxxx",
+		"postgres:host=db password=hunter2":                 "postgres:xxxxx",
+		"a:hunter2@tcp(db)/leases":                          "a:xxxxx@tcp(db)/leases",
+		"/var/lib/leases.db":                                "/var/lib/leases.db",
 		"nats://host?TOKEN=hunter2":                         "nats://host?TOKEN=xxxxx",
 		"postgres://a:hunter2%zz@db":                        "postgres:xxxxx",
 		"postgres://a:x#hunter2@db/leases":                  "postgres:xxxxx",
@@ -121,5 +126,27 @@ func TestRedact_LeavesNoSecret(t *testing.T) {
 		got := storeurl.Redact(in)
 		require.Equal(t, out, got)
 		require.NotContains(t, got, "hunter2")
+	}
+}
+
+// Whatever says what is wrong with a store says it without its secret.
+func TestQ7_ErrorsAboutStoresHoldNoSecret(t *testing.T) {
+	for _, store := range []string{
+		"host=db password=hunter2", "host=db password=hunter2:x", "postgres:host=db password=hunter2", "redis://a:hunter2@h", "hunter2@h",
+		"host=db pwd='hunter2'", "POSTGRES://a:hunter2@db",
+	} {
+		for _, err := range []error{storeurl.Embedded().CheckLeases(store), storeurl.Embedded().CheckDurable(store), storeurl.Embedded().CheckMigrate(store)} {
+			require.ErrorIs(t, err, messages.ErrInvalidArgument, store)
+			require.NotContains(t, err.Error(), "hunter2", store)
+		}
+	}
+	for in, out := range map[string]string{
+		"unexpected argument password=hunter2":        "unexpected argument password=xxxxx",
+		"dial postgres://a:hunter2@db/x: refused":     "dial postgres://a:xxxxx@db/x: refused",
+		"user=a&password_file=/run/x&nkey_file=/y":    "user=a&password_file=/run/x&nkey_file=/y",
+		"unknown flag --ttl=1s":                       "unknown flag --ttl=1s",
+		"PGPASSWORD=hunter2 sslpassword=hunter2 ab=1": "PGPASSWORD=xxxxx sslpassword=xxxxx ab=1",
+	} {
+		require.Equal(t, out, storeurl.RedactText(in))
 	}
 }

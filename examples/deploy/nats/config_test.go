@@ -239,6 +239,11 @@ func (d *deployment) anotherAccount(t *testing.T) {
 	require.NoError(t, err)
 	_, err = js.Stream(t.Context(), "KV_prod-leases")
 	require.ErrorIs(t, err, jetstream.ErrStreamNotFound, "it has streams of its own, and no others")
+	info, err := js.AccountInfo(t.Context())
+	require.NoError(t, err)
+	for name, limit := range map[string]int64{"memory": info.Limits.MaxMemory, "disk": info.Limits.MaxStore, "streams": int64(info.Limits.MaxStreams), "consumers": int64(info.Limits.MaxConsumers)} {
+		require.Positive(t, limit, "%s is bounded", name)
+	}
 }
 
 func (d *deployment) refused(t *testing.T) {

@@ -27,17 +27,20 @@ type scanner interface{ Scan(dest ...any) error }
 
 // record is a row of the leases, with its times in ms since 1970.
 type record struct {
-	Owner string
-	Epoch uint64
-	TTLMS int64
-	EndMS int64
-	Floor uint64
+	Owner   string
+	Epoch   uint64
+	TTLMS   int64
+	EndMS   int64
+	Floor   uint64
+	Lineage uint64
 }
 
-func (r *record) dest() []any { return []any{&r.Owner, &r.Epoch, &r.TTLMS, &r.EndMS, &r.Floor} }
+func (r *record) dest() []any {
+	return []any{&r.Owner, &r.Epoch, &r.TTLMS, &r.EndMS, &r.Floor, &r.Lineage}
+}
 
 func (r *record) lease(key messages.Key) messages.Lease {
-	return messages.Lease{Key: key, Owner: r.Owner, Epoch: r.Epoch, Floor: r.Floor,
+	return messages.Lease{Key: key, Owner: r.Owner, Epoch: r.Epoch, Floor: r.Floor, Lineage: r.Lineage,
 		TTL: time.Duration(r.TTLMS) * time.Millisecond, End: time.UnixMilli(r.EndMS).UTC()}
 }
 
@@ -48,7 +51,7 @@ type answer struct {
 	record
 }
 
-// UnmarshalJSON reads the array [verdict, now_ms, owner, epoch, ttl_ms, end_ms, floor].
+// UnmarshalJSON reads the array [verdict, now_ms, owner, epoch, ttl_ms, end_ms, floor, lineage].
 func (a *answer) UnmarshalJSON(data []byte) error {
 	fields := append([]any{&a.Verdict, &a.NowMS}, a.dest()...)
 	want := len(fields)

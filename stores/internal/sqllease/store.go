@@ -18,15 +18,23 @@ import (
 // Dialect is what one kind of database brings.
 type Dialect struct {
 	// Acquire takes (key, owner, ttl_ms), and Change (key, owner, epoch, op, ttl_ms). Both answer one row:
-	// verdict, now_ms, owner, epoch, ttl_ms, end_ms, floor.
+	// verdict, now_ms, owner, epoch, ttl_ms, end_ms, floor, lineage.
 	Acquire, Change string
 	// RenewMany takes a JSON array of [key, owner, epoch, ttl_ms], and answers one row with one JSON array of
 	// [place in the request, counted from 1, [the row that Change would answer]].
 	RenewMany string
-	// Read takes (key) and answers at most one row: owner, epoch, ttl_ms, end_ms, floor. History takes
+	// Read takes (key) and answers at most one row: owner, epoch, ttl_ms, end_ms, floor, lineage. History takes
 	// (key): seq, op, at_ms, and then the columns of Read. Leases and Forgotten take (after, limit): key,
 	// and then the columns of Read.
 	Read, History, Leases, Forgotten string
+	// Lock takes (key), locks the record, and answers at most one row: the store's time in ms, which is not before that of the
+	// record, and the columns of Read. Clock answers that time where there is no record. Insert and Update write a record by a
+	// reseed; both take (owner, epoch, ttl_ms, end_ms, floor, at_ms, lineage, key). They are the owner's of the tables.
+	Lock, Clock, Insert, Update string
+	// Deployment answers one row, the identity of the deployment. SetDeployment takes (identity) and answers the same.
+	Deployment, SetDeployment string
+	// Name says where the store is, without secrets.
+	Name string
 	// Fault says what an error of the driver means.
 	Fault func(error) Fault
 }
@@ -56,9 +64,11 @@ type Store struct {
 }
 
 var (
-	_ stores.LeaseStore   = (*Store)(nil)
-	_ stores.BatchRenewer = (*Store)(nil)
-	_ stores.LeaseLister  = (*Store)(nil)
+	_ stores.LeaseStore       = (*Store)(nil)
+	_ stores.BatchRenewer     = (*Store)(nil)
+	_ stores.LeaseLister      = (*Store)(nil)
+	_ stores.Reseeder         = (*Store)(nil)
+	_ stores.DeploymentKeeper = (*Store)(nil)
 )
 
 // New returns a store on db, which it closes. An operation whose context has no earlier deadline is given
@@ -66,6 +76,9 @@ var (
 func New(db *sql.DB, dialect Dialect, timeout time.Duration) *Store {
 	return &Store{db: db, dialect: dialect, timeout: timeout}
 }
+
+// String says where the store is.
+func (s *Store) String() string { return s.dialect.Name }
 
 // RoundTrips returns how many statements the store has sent. What a new connection costs is not in it.
 func (s *Store) RoundTrips() int64 { return s.roundTrips.Load() }
@@ -128,6 +141,11 @@ func (s *Store) MarkForgotten(ctx context.Context, key messages.Key, owner strin
 	return s.finish(ctx, key, owner, epoch, messages.OpForget)
 }
 
+// MarkLineage implements stores.LeaseStore.
+func (s *Store) MarkLineage(ctx context.Context, key messages.Key, owner string, epoch uint64) error {
+	return s.finish(ctx, key, owner, epoch, messages.OpLineage)
+}
+
 func (s *Store) finish(ctx context.Context, key messages.Key, owner string, epoch uint64, op string) error {
 	if err := stores.ValidateHolder(key, owner); err != nil {
 		return err
@@ -164,6 +182,7 @@ func (s *Store) History(ctx context.Context, key messages.Key) ([]messages.Lease
 		err := row.Scan(append([]any{&e.Seq, &e.Op, &at}, r.dest()...)...)
 		lease := r.lease(key)
 		e.Owner, e.Epoch, e.TTL, e.End, e.Floor = lease.Owner, lease.Epoch, lease.TTL, lease.End, lease.Floor
+		e.Lineage = lease.Lineage
 		e.At = time.UnixMilli(at).UTC()
 		return e, err
 	})
@@ -199,6 +218,33 @@ func (s *Store) list(ctx context.Context, statement, after string, limit int) ([
 		}
 		return r.lease(key), nil
 	})
+}
+
+// Deployment implements stores.DeploymentKeeper.
+func (s *Store) Deployment(ctx context.Context) (string, error) {
+	return s.deployment(ctx, s.dialect.Deployment)
+}
+
+// SetDeployment implements stores.DeploymentKeeper.
+func (s *Store) SetDeployment(ctx context.Context, identity string) (string, error) {
+	if err := stores.ValidateDeployment(identity); err != nil {
+		return "", err
+	}
+	return s.deployment(ctx, s.dialect.SetDeployment, identity)
+}
+
+func (s *Store) deployment(ctx context.Context, statement string, args ...any) (string, error) {
+	answers, err := query(ctx, s, statement, args, func(row scanner) (identity string, err error) {
+		err = row.Scan(&identity)
+		return identity, err
+	})
+	if err == nil && len(answers) != 1 {
+		err = &messages.Error{Code: messages.CodeUnavailable, Message: fmt.Sprintf("the lease store answered %d times", len(answers))}
+	}
+	if err != nil {
+		return "", err
+	}
+	return answers[0], nil
 }
 
 // storedEpoch is an epoch as a column holds it. No record has one that does not fit, and none has -1.

@@ -9,6 +9,7 @@ import (
 
 	natsgo "github.com/nats-io/nats.go"
 
+	"github.com/leasehold/leasehold/internal/smallfile"
 	"github.com/leasehold/leasehold/messages"
 )
 
@@ -82,7 +83,7 @@ func (cfg Config) security() ([]natsgo.Option, error) {
 	}
 	tlsConfig := &tls.Config{MinVersion: tls.VersionTLS12}
 	if cfg.CAFile != "" {
-		pem, err := os.ReadFile(cfg.CAFile)
+		pem, err := smallfile.Read(cfg.CAFile)
 		if err != nil {
 			return bad(cfg.CAFile, "cannot read the certificates", err)
 		}
@@ -92,7 +93,7 @@ func (cfg Config) security() ([]natsgo.Option, error) {
 		}
 	}
 	if cfg.CertFile != "" {
-		cert, err := tls.LoadX509KeyPair(cfg.CertFile, cfg.KeyFile)
+		cert, err := smallfile.KeyPair(cfg.CertFile, cfg.KeyFile)
 		if err != nil {
 			return bad(cfg.CertFile, "cannot use the client certificate", err)
 		}

@@ -211,11 +211,11 @@ func TestImports_MessagesOnly(t *testing.T) {
 		dep = strings.TrimSpace(dep)
 		if strings.HasPrefix(dep, "github.com/leasehold/leasehold/") {
 			own++
-			require.Contains(t, []string{"github.com/leasehold/leasehold/messages", "github.com/leasehold/leasehold/stores/nats/natsconn"}, dep)
+			require.Contains(t, []string{"github.com/leasehold/leasehold/internal/smallfile", "github.com/leasehold/leasehold/messages", "github.com/leasehold/leasehold/stores/nats/natsconn"}, dep)
 		}
 		for _, heavy := range []string{"sqlite", "jetstream", "nats-server"} {
 			require.NotContains(t, dep, heavy)
 		}
 	}
-	require.Equal(t, 2, own)
+	require.Equal(t, 3, own)
 }

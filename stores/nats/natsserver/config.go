@@ -45,6 +45,8 @@ type Config struct {
 	// MaxStore is how many bytes JetStream may use on the disk; 0: what ConfigFile says, or else three
 	// quarters of what is free.
 	MaxStore int64
+	// MaxConnections bounds the clients' connections; 0: what ConfigFile says, or else what nats-server does.
+	MaxConnections int
 	// NoSync leaves the fsync of every write out. An acknowledgement can then be lost in a power cut.
 	NoSync bool
 	// Configure, if not nil, may change the options before the server starts: TLS, accounts,
@@ -59,6 +61,12 @@ type Config struct {
 func (cfg Config) Check() error {
 	_, err := cfg.options()
 	return err
+}
+
+// Open reports whether clients come in without a proof of who they are. It is false for a Config that Check refuses.
+func (cfg Config) Open() bool {
+	opts, err := cfg.options()
+	return err == nil && !clientsAreKnown(opts)
 }
 
 func invalid(format string, args ...any) error {
@@ -90,6 +98,9 @@ func (cfg Config) options() (*server.Options, error) {
 	opts.JetStream, opts.StoreDir, opts.SyncAlways = true, dir, !cfg.NoSync
 	if cfg.MaxStore != 0 {
 		opts.JetStreamMaxStore = cfg.MaxStore
+	}
+	if opts.MaxConn == 0 {
+		opts.MaxConn = cfg.MaxConnections
 	}
 	opts.NoSigs, opts.NoLog = true, true // signals are the process's own business, and so is its log
 	opts.DisableJetStreamBanner = true

@@ -3,6 +3,7 @@ package natsserver
 import (
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -20,8 +21,17 @@ func (l slogger) Noticef(format string, v ...any) { l.log.Debug(text(format, v))
 func (l slogger) Debugf(format string, v ...any)  { l.log.Debug(text(format, v)) }
 func (l slogger) Tracef(string, ...any)           {} // it would hold what clients send
 func (l slogger) Warnf(format string, v ...any)   { l.log.Warn(text(format, v)) }
-func (l slogger) Errorf(format string, v ...any)  { l.log.Error(text(format, v)) }
 func (l slogger) Fatalf(format string, v ...any)  { l.log.Error(text(format, v)) }
+
+// Errorf implements server.Logger. That the first attempt to reach another server fails is to be expected: those of a
+// cluster start one after the other, and stop so. What stays away is reported again.
+func (l slogger) Errorf(format string, v ...any) {
+	if strings.HasPrefix(format, "Error trying to connect to route") && len(v) > 0 && fmt.Sprint(v[0]) == "1" {
+		l.log.Debug(text(format, v))
+		return
+	}
+	l.log.Error(text(format, v))
+}
 
 // fatal keeps the first message that the server calls fatal: what it cannot do (listen on a port, above
 // all) it reports in no other way, and an embedded server must not end the process.

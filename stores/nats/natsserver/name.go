@@ -9,6 +9,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/leasehold/leasehold/internal/fsync"
+	"github.com/leasehold/leasehold/internal/localfile"
+	"github.com/leasehold/leasehold/internal/smallfile"
 	"github.com/leasehold/leasehold/messages"
 )
 
@@ -42,19 +45,22 @@ const nameFile = "server-name"
 func KeptName(dir, name string) (string, error) {
 	path := filepath.Join(dir, nameFile)
 	storage := func(err error) (string, error) {
-		return "", &messages.Error{Code: messages.CodeStorage, Object: path, Message: "the name of the NATS server cannot be kept", Err: err}
+		return "", &messages.Error{Code: messages.CodeStorage, Object: path, Message: localfile.Because("the name of the NATS server cannot be kept", err), Err: err}
 	}
-	kept, err := os.ReadFile(path)
+	kept, err := smallfile.Read(path)
 	switch {
 	case err == nil:
 		if had := strings.TrimSpace(string(kept)); had != "" && SafeName(had) == had {
+			if err := fsync.Folder(dir); err != nil { // who wrote it may have died before that
+				return storage(err)
+			}
 			return had, nil
 		}
 		return "", &messages.Error{Code: messages.CodeCorrupt, Object: path, Message: "this is not the name of a NATS server"}
 	case !errors.Is(err, fs.ErrNotExist):
 		return storage(err)
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if _, err := fsync.MkdirAll(dir, 0o700); err != nil {
 		return storage(err)
 	}
 	// Whole or not at all, like everything that must survive a power cut.
@@ -64,7 +70,7 @@ func KeptName(dir, name string) (string, error) {
 	if err := os.Rename(path+".tmp", path); err != nil {
 		return storage(err)
 	}
-	if err := syncFolder(dir); err != nil {
+	if err := fsync.Folder(dir); err != nil {
 		return storage(err)
 	}
 	return name, nil
@@ -77,12 +83,4 @@ func write(path, text string) error {
 	}
 	_, err = f.WriteString(text)
 	return errors.Join(err, f.Sync(), f.Close())
-}
-
-func syncFolder(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }

@@ -3,12 +3,13 @@ package natsserver
 import (
 	"context"
 	"log/slog"
-	"os"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"github.com/leasehold/leasehold/internal/fsync"
+	"github.com/leasehold/leasehold/internal/localfile"
 	"github.com/leasehold/leasehold/messages"
 )
 
@@ -30,8 +31,8 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	// The server itself would only log that it cannot use it, and never listen.
-	if err := os.MkdirAll(opts.StoreDir, 0o700); err != nil {
-		return nil, &messages.Error{Code: messages.CodeStorage, Object: cfg.Dir, Message: "cannot create the folder", Err: err}
+	if _, err := fsync.MkdirAll(opts.StoreDir, 0o700); err != nil {
+		return nil, &messages.Error{Code: messages.CodeStorage, Object: cfg.Dir, Message: localfile.Because("cannot create the folder", err), Err: err}
 	}
 	ns, err := server.NewServer(opts)
 	if err != nil {

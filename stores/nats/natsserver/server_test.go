@@ -17,7 +17,18 @@ import (
 	"github.com/leasehold/leasehold/stores/nats/natsserver"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(keepNameEnv); dir != "" { // this process is to have its power cut
+		if _, err := natsserver.KeptName(dir, "first"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+const keepNameEnv = "LEASEHOLD_KEEP_NAME_IN"
 
 func Example() {
 	folder, err := os.MkdirTemp("", "nats")

@@ -8,14 +8,18 @@ package embedded
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/leasehold/leasehold/cmd/node/config"
 	"github.com/leasehold/leasehold/cmd/node/daemon"
+	"github.com/leasehold/leasehold/internal/loglimit"
 	"github.com/leasehold/leasehold/messages"
 	"github.com/leasehold/leasehold/stores/nats/natsserver"
 )
@@ -39,14 +43,30 @@ func (NATS) Check(c config.Config) error {
 	return cfg.Check()
 }
 
+// Open reports whether the server lets in whoever reaches it.
+func (NATS) Open(c config.Config) bool {
+	cfg, err := serverConfig(c)
+	return err == nil && cfg.Open()
+}
+
 // Start starts the server in <state root>/nats, and waits until it can be relied upon (natsserver.Server.Join).
 // Its name is the node's, as it was when the folder was first used. The errors are those of
-// natsserver.Start, Join and KeptName.
-func (NATS) Start(ctx context.Context, c config.Config, log *slog.Logger) (daemon.NATSServer, error) {
+// natsserver.Start, Join and KeptName. Where the server cannot listen, nothing is created.
+func (NATS) Start(ctx context.Context, c config.Config, log *slog.Logger) (_ daemon.NATSServer, err error) {
 	cfg, err := serverConfig(c)
 	if err != nil {
 		return nil, err
 	}
+	if err := cfg.Listenable(ctx); err != nil { // before there is anything of a server that would not run
+		return nil, err
+	}
+	_, err = os.Stat(cfg.Dir)
+	s := &server{log: log, dir: cfg.Dir, ours: errors.Is(err, fs.ErrNotExist) && cfg.ClusterName == ""}
+	defer func() {
+		if err != nil && s.ours {
+			err = errors.Join(err, os.RemoveAll(cfg.Dir))
+		}
+	}()
 	name := cfg.Name
 	if cfg.Name, err = natsserver.KeptName(cfg.Dir, name); err != nil {
 		return nil, err
@@ -54,22 +74,23 @@ func (NATS) Start(ctx context.Context, c config.Config, log *slog.Logger) (daemo
 	if cfg.Name != name {
 		log.Warn("the embedded NATS server keeps the name that its folder belongs to", "name", cfg.Name, "node_name", name)
 	}
-	cfg.Logger = natsserver.NewLogger(log)
-	running, err := natsserver.Start(ctx, cfg)
-	if err != nil {
+	cfg.Logger = natsserver.NewLogger(slog.New(loglimit.New(log.Handler(), time.Now)))
+	if s.Server, err = natsserver.Start(ctx, cfg); err != nil {
 		return nil, err
 	}
-	if err := running.Join(ctx, log); err != nil {
-		running.Shutdown()
+	if err = s.Join(ctx, log); err != nil {
+		s.Shutdown()
 		return nil, err
 	}
-	return &server{running, log}, nil
+	return s, nil
 }
 
 // server is a running server that says what its end means for the others.
 type server struct {
 	*natsserver.Server
-	log *slog.Logger
+	log  *slog.Logger
+	dir  string
+	ours bool // the folder was created for it, and no other member has heard of it
 }
 
 // Leave implements daemon.NATSServer.
@@ -81,6 +102,15 @@ func (s *server) Leave(ctx context.Context) {
 	s.Server.Leave(ctx)
 }
 
+// Discard implements daemon.NATSServer.
+func (s *server) Discard(ctx context.Context) error {
+	s.Leave(ctx)
+	if !s.ours {
+		return nil
+	}
+	return os.RemoveAll(s.dir)
+}
+
 // serverConfig turns the settings of a node into those of its server.
 func serverConfig(c config.Config) (natsserver.Config, error) {
 	name := c.NodeName
@@ -90,7 +120,7 @@ func serverConfig(c config.Config) (natsserver.Config, error) {
 			return natsserver.Config{}, &messages.Error{Code: messages.CodeInvalidArgument, Message: "the host has no name; set node_name", Err: err}
 		}
 	}
-	cfg := natsserver.Config{Dir: filepath.Join(c.StateRoot, "nats"), Name: natsserver.SafeName(name), ConfigFile: c.NATSConfig}
+	cfg := natsserver.Config{Dir: filepath.Join(c.StateRoot, "nats"), Name: natsserver.SafeName(name), ConfigFile: c.NATSConfig, MaxConnections: c.MaxConnections}
 	var err error
 	if cfg.Host, cfg.Port, err = hostPort(c.NATS.Listen); err != nil {
 		return cfg, err

@@ -22,8 +22,8 @@ import (
 	"github.com/leasehold/leasehold/cmd/node/config"
 	"github.com/leasehold/leasehold/cmd/node/daemon"
 	"github.com/leasehold/leasehold/cmd/node/daemon/embedded"
-	"github.com/leasehold/leasehold/cmd/node/internal/nodetest"
 	"github.com/leasehold/leasehold/cmd/node/storeurl/engines"
+	"github.com/leasehold/leasehold/internal/nodetest"
 	"github.com/leasehold/leasehold/messages"
 )
 

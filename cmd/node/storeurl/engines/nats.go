@@ -38,7 +38,7 @@ func openNATSLeases(ctx context.Context, rest string, o storeurl.Options) (store
 	if err != nil {
 		return nil, err
 	}
-	cfg.Log = o.Log
+	cfg.Log, cfg.MustExist = o.Log, o.MustExist
 	return within(ctx, func(ctx context.Context) (storeurl.LeaseStore, error) {
 		store, err := nats.OpenLeases(ctx, cfg)
 		if err != nil {
@@ -53,7 +53,7 @@ func openNATSObjects(ctx context.Context, rest string, o storeurl.Options) (stor
 	if err != nil {
 		return nil, err
 	}
-	cfg.Log = o.Log
+	cfg.Log, cfg.MustExist = o.Log, o.MustExist
 	return within(ctx, func(ctx context.Context) (storeurl.DurableStore, error) {
 		store, err := nats.OpenObjects(ctx, cfg)
 		if err != nil {

@@ -14,6 +14,8 @@ import (
 // seed makes a record at epoch 3, floor 2, held by owner c.
 func seed(t *testing.T, store Store, key messages.Key) messages.Lease {
 	t.Helper()
+	_, err := store.SetDeployment(t.Context(), "deployment.1")
+	require.NoError(t, err)
 	for i, owner := range []string{"a", "b", "c"} {
 		lease, err := store.Acquire(t.Context(), key, owner, time.Hour)
 		require.NoError(t, err)
@@ -24,6 +26,7 @@ func seed(t *testing.T, store Store, key messages.Key) messages.Lease {
 			require.NoError(t, store.Release(t.Context(), key, owner, lease.Epoch))
 		}
 	}
+	require.NoError(t, store.MarkLineage(t.Context(), key, "c", 3))
 	lease, err := store.Renew(t.Context(), key, "c", 3, time.Hour)
 	require.NoError(t, err)
 	return lease
@@ -41,6 +44,15 @@ var attacks = map[string]string{
 	"floor goes down with a grant":   `UPDATE @leases SET floor = 0, epoch = epoch + 1, seq = seq + 1, op = 'acquire'`,
 	"floor above the epoch":          `UPDATE @leases SET floor = epoch + 1, seq = seq + 1, op = 'forget'`,
 	"floor is null":                  `UPDATE @leases SET floor = NULL, seq = seq + 1, op = 'forget'`,
+	"lineage goes down":              `UPDATE @leases SET lineage = 0, seq = seq + 1, op = 'lineage'`,
+	"lineage goes down, as a grant":  `UPDATE @leases SET lineage = 0, epoch = epoch + 1, seq = seq + 1, op = 'acquire'`,
+	"lineage above the epoch":        `UPDATE @leases SET lineage = epoch + 1, seq = seq + 1, op = 'lineage'`,
+	"lineage without a mark":         `UPDATE @leases SET lineage = epoch + 1, epoch = epoch + 1, seq = seq + 1, op = 'acquire'`,
+	"lineage is null":                `UPDATE @leases SET lineage = NULL, seq = seq + 1, op = 'lineage'`,
+	"a reseed that lowers":           `UPDATE @leases SET owner = 'lease-reseed', epoch = epoch - 1, end_ms = at_ms, seq = seq + 1, op = 'reseed'`,
+	"a reseed at the same epoch":     `UPDATE @leases SET owner = 'lease-reseed', end_ms = at_ms, seq = seq + 1, op = 'reseed'`,
+	"a reseed that grants":           `UPDATE @leases SET owner = 'lease-reseed', epoch = epoch + 1, end_ms = at_ms + 1000, seq = seq + 1, op = 'reseed'`,
+	"a reseed by somebody":           `UPDATE @leases SET owner = 'z', epoch = epoch + 1, end_ms = at_ms, seq = seq + 1, op = 'reseed'`,
 	"owner changes within an epoch":  `UPDATE @leases SET owner = 'z', seq = seq + 1, op = 'renew'`,
 	"no owner":                       `UPDATE @leases SET owner = '', epoch = epoch + 1, seq = seq + 1, op = 'acquire'`,
 	"key changes":                    `UPDATE @leases SET KEY = 'x/y', seq = seq + 1`,
@@ -49,17 +61,23 @@ var attacks = map[string]string{
 	"an unknown operation":           `UPDATE @leases SET seq = seq + 1, op = 'steal'`,
 	"a lease without end":            `UPDATE @leases SET seq = seq + 1, op = 'renew', end_ms = 9000000000000`,
 	"deleted row":                    `DELETE FROM @leases`,
-	"inserted twice":                 `INSERT INTO @leases SELECT KEY, 'z', 1, 1000, 1000, 0, 1, 'acquire', 0 FROM (SELECT * FROM @leases) l`,
-	"begins above epoch 1":           `INSERT INTO @leases VALUES ('x/y', 'z', 7, 1000, 1000, 0, 1, 'acquire', 0)`,
-	"begins with a floor":            `INSERT INTO @leases VALUES ('x/y', 'z', 1, 1000, 1000, 1, 1, 'acquire', 0)`,
+	"inserted twice":                 `INSERT INTO @leases SELECT KEY, 'z', 1, 1000, 1000, 0, 1, 'acquire', 0, 0 FROM (SELECT * FROM @leases) l`,
+	"begins above epoch 1":           `INSERT INTO @leases VALUES ('x/y', 'z', 7, 1000, 1000, 0, 1, 'acquire', 0, 0)`,
+	"begins with a lineage":          `INSERT INTO @leases VALUES ('x/y', 'z', 1, 1000, 1000, 0, 1, 'acquire', 0, 1)`,
+	"begins with a reseed by nobody": `INSERT INTO @leases VALUES ('x/y', 'z', 5, 1000, 0, 0, 1, 'reseed', 0, 0)`,
+	"begins with a reseed that runs": `INSERT INTO @leases VALUES ('x/y', 'lease-reseed', 5, 1000, 1000, 0, 1, 'reseed', 0, 0)`,
+	"begins with a floor":            `INSERT INTO @leases VALUES ('x/y', 'z', 1, 1000, 1000, 1, 1, 'acquire', 0, 0)`,
 	"trail: an entry is deleted":     `DELETE FROM @trail WHERE op = 'acquire'`,
 	"trail: a renewal is deleted":    `DELETE FROM @trail WHERE op = 'renew'`,
 	"trail: an entry is changed":     `UPDATE @trail SET owner = 'z'`,
-	"trail: an entry is forged":      `INSERT INTO @trail SELECT KEY, seq + 1, 'acquire', 'z', 4, 1000, 0, 0, 0 FROM @leases`,
-	"trail: an entry is made up":     `INSERT INTO @trail VALUES ('x/y', 1, 'acquire', 'z', 1, 1000, 1000, 0, 0)`,
-	"trail: the newest comes twice":  `INSERT INTO @trail SELECT KEY, seq, op, owner, epoch, ttl_ms, end_ms, floor, at_ms FROM @leases`,
+	"trail: an entry is forged":      `INSERT INTO @trail SELECT KEY, seq + 1, 'acquire', 'z', 4, 1000, 0, 0, 0, 0 FROM @leases`,
+	"trail: an entry is made up":     `INSERT INTO @trail VALUES ('x/y', 1, 'acquire', 'z', 1, 1000, 1000, 0, 0, 0)`,
+	"trail: the newest comes twice":  `INSERT INTO @trail SELECT KEY, seq, op, owner, epoch, ttl_ms, end_ms, floor, at_ms, lineage FROM @leases`,
 	"the store's row is deleted":     `DELETE FROM @store`,
-	"a second store":                 `INSERT INTO @store VALUES (2, 1, 0)`,
+	"a second store":                 `INSERT INTO @store VALUES (2, 1, 0, '')`,
+	"another deployment":             `UPDATE @store SET deployment = 'x'`,
+	"no deployment":                  `UPDATE @store SET deployment = ''`,
+	"the deployment is null":         `UPDATE @store SET deployment = NULL`,
 	"the store's row has another id": `UPDATE @store SET id = 2`,
 }
 
@@ -127,7 +145,7 @@ var forbidden = map[string]string{
 	"truncate trail":   `TRUNCATE TABLE @trail`,
 	"drop":             `DROP TABLE @trail`,
 	"update":           `UPDATE @leases SET seq = seq + 1, op = 'renew'`,
-	"insert":           `INSERT INTO @leases VALUES ('x/y', 'z', 1, 1000, 1000, 0, 1, 'acquire', 0)`,
+	"insert":           `INSERT INTO @leases VALUES ('x/y', 'z', 1, 1000, 1000, 0, 1, 'acquire', 0, 0)`,
 	"trim the trail":   `DELETE FROM @trail WHERE op = 'renew'`,
 	"change retention": `UPDATE @store SET keep_renewals = 1`,
 	"alter":            `ALTER TABLE @leases ADD COLUMN more INT`,
@@ -155,7 +173,7 @@ func (s Subject) testGrants(t *testing.T) {
 	require.Equal(t, lease, got)
 	trail, err := owner.History(t.Context(), key)
 	require.NoError(t, err)
-	require.Len(t, trail, 7)
+	require.Len(t, trail, 8)
 }
 
 func (s Subject) testRetention(t *testing.T) {

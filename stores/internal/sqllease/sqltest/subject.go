@@ -19,6 +19,7 @@ import (
 // Store is what a binding opens.
 type Store interface {
 	stores.LeaseStore
+	stores.DeploymentKeeper
 	stores.BatchRenewer
 	stores.LeaseLister
 	io.Closer
