@@ -28,15 +28,17 @@ func fillUntilRefused(t *testing.T, l *ledger) (acknowledged int) {
 	return 0
 }
 
-// A full disk is a process-wide limit on the size of files, which works everywhere; SQLite sees a
-// failed write, as it would with ENOSPC. The signal that comes with it is ignored by the Go runtime.
+// fullDisk is a process-wide limit on the size of files, which works everywhere; SQLite sees a failed write, as it would
+// with ENOSPC. The signal that comes with it is ignored by the Go runtime. It has room for what `go test` itself writes.
+const fullDisk = 8 << 20
+
 func TestAFullDiskRefusesAndRecovers(t *testing.T) {
 	l := start(t)
 	l.append("first")
 	var old syscall.Rlimit
 	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old))
 	small := old
-	small.Cur = 1_500_000
+	small.Cur = fullDisk
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &small))
 	restored := false
 	restore := func() {
@@ -84,13 +86,13 @@ func TestAFullFileSystemRefusesAndRecovers(t *testing.T) {
 func TestACutOnAFullDiskIsMadeInMemoryAndLeavesNothingBehind(t *testing.T) {
 	l := start(t)
 	for range 20 {
-		_, err := l.Append(t.Context(), []messages.Event{{Kind: "big", Payload: payload(`"%s"`, strings.Repeat("x", 50_000))}})
+		_, err := l.Append(t.Context(), []messages.Event{{Kind: "big", Payload: payload(`"%s"`, strings.Repeat("x", fullDisk/16))}})
 		require.NoError(t, err)
 	}
 	var old syscall.Rlimit
 	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &old))
 	small := old
-	small.Cur = 200_000
+	small.Cur = fullDisk
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &small))
 	tight, err := l.Cut(t.Context())
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &old))

@@ -24,7 +24,7 @@ func TestLinksNoNode(t *testing.T) {
 			ours = append(ours, name)
 		}
 	}
-	require.Equal(t, []string{"messages", "stores/nats/natsconn", "actors/client", "examples/appclient"}, ours)
+	require.Equal(t, []string{"messages", "internal/smallfile", "stores/nats/natsconn", "actors/client", "examples/appclient"}, ours)
 
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", t.TempDir()+"/appclient", ".")
 	build.Env = append(build.Environ(), "CGO_ENABLED=0")
