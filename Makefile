@@ -6,7 +6,7 @@ PKGS    := ./...
 ENGINES := ./drill ./stores/nats/... ./stores/postgres/... ./stores/mysql/... ./stores/s3 ./stores/s3/s3test ./stores/storetest/servers/...
 SIZING  := ./stores/sizing
 # Pure state exploration: there is nothing in it for the race detector.
-MODELS  := ./stores/s3/internal/model
+MODELS  := ./stores/s3/internal/model ./actors/machine
 CORE     = $(filter-out $(shell $(GO) list $(ENGINES) $(SIZING) $(MODELS)),$(shell $(GO) list $(PKGS)))
 # `go test`, with a line for each test, or package, as soon as it has ended.
 SHOW     = $(GO) tool gotestsum --hide-summary=skipped --format

@@ -1,7 +1,6 @@
 package actors
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -9,17 +8,6 @@ import (
 	"github.com/leasehold/leasehold/actors/mailbox"
 	"github.com/leasehold/leasehold/ledgeractor"
 	"github.com/leasehold/leasehold/messages"
-)
-
-// Reasons of a handoff. A caller who meets one of the first three waits for its end and opens the
-// tenant again; the others it is told about.
-const (
-	reasonIdle      = "idle"
-	reasonEvicted   = "evicted"
-	reasonLostFiles = "lost-files"
-	reasonRequested = "requested"
-	reasonShutdown  = "shutdown"
-	reasonMoved     = "moved"
 )
 
 // activation is one life of a tenant actor. The tenant writes it, callers read it: the fields are
@@ -59,58 +47,6 @@ func (a *activation) gone() bool {
 
 func (a *activation) closed() error {
 	return &messages.Error{Code: messages.CodeClosed, Key: a.key.String(), Epoch: a.epoch.Load(), Message: "the tenant is closed"}
-}
-
-// ask sends a message that carries a buffered reply channel, and waits for the answer.
-func ask[T any](ctx context.Context, a *activation, msg any, reply chan T) (T, error) {
-	var zero T
-	if !a.ref.Send(msg) {
-		return zero, a.closed()
-	}
-	select {
-	case out := <-reply:
-		return out, nil
-	case <-ctx.Done():
-		return zero, messages.AsError(ctx.Err())
-	case <-a.ref.Done():
-		// The tenant answers everything it took before it ends.
-		select {
-		case out := <-reply:
-			return out, nil
-		default:
-			return zero, a.closed()
-		}
-	}
-}
-
-// handOff orders a handoff, to next if that is known; "": to whoever comes.
-func (a *activation) handOff(ctx context.Context, reason, next string) error {
-	o, reply := &order{}, make(chan error, 1)
-	return giveAndWait(ctx, a, o, handoff{ctx: ctx, reason: reason, next: next, order: o, reply: reply}, reply)
-}
-
-func (a *activation) abandon(ctx context.Context) error {
-	o, reply := &order{}, make(chan error, 1)
-	return giveAndWait(ctx, a, o, abandon{o, reply}, reply)
-}
-
-func (a *activation) forget(ctx context.Context) error {
-	o, reply := &order{}, make(chan error, 1)
-	return giveAndWait(ctx, a, o, forget{ctx, o, reply}, reply)
-}
-
-func (a *activation) snapshot(ctx context.Context) (messages.Manifest, error) {
-	o, reply := &order{}, make(chan snapshotDone, 1)
-	done, err := give(ctx, a, o, snapshotNow{o, reply}, reply)
-	if err != nil {
-		return messages.Manifest{}, err
-	}
-	return done.manifest, o.refusal(a, done.err)
-}
-
-func (a *activation) status(ctx context.Context) (Status, error) {
-	reply := make(chan Status, 1)
-	return ask(ctx, a, statusOf{reply}, reply)
 }
 
 // State names the states of a tenant actor.

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/leasehold/leasehold/actors/machine"
 	"github.com/leasehold/leasehold/actors/mailbox"
 	"github.com/leasehold/leasehold/internal/localfile"
 	"github.com/leasehold/leasehold/messages"
@@ -192,6 +193,6 @@ func (s *supervisor) diskHasRoom() {
 // diskEnds answers the opens that wait when the supervisor ends.
 func (s *supervisor) diskEnds() {
 	for _, m := range append(s.disk.waiting, s.disk.late...) {
-		m.reply <- found{err: errNodeDown()}
+		m.reply <- found{err: machine.NodeDown()}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/leasehold/leasehold/actors/machine"
 	"github.com/leasehold/leasehold/messages"
 )
 
@@ -111,7 +112,7 @@ func (t *Tenant) doOrder(ctx context.Context, req *messages.Request, reply *mess
 		reply.Manifest, reply.Epoch, reply.Seq = &manifest, manifest.Epoch, manifest.LastSeq
 		return nil
 	case messages.ActionHandoff:
-		return t.ifOpen(ctx, func(ctx context.Context, act *activation) error { return act.handOff(ctx, reasonRequested, "") })
+		return t.ifOpen(ctx, func(ctx context.Context, act *activation) error { return act.handOff(ctx, machine.Requested, "") })
 	case messages.ActionAbandon:
 		return t.ifOpen(ctx, func(ctx context.Context, act *activation) error { return act.abandon(ctx) })
 	default:

@@ -11,9 +11,9 @@
 //
 // # One tenant, one actor
 //
-// The tenant actor is a state machine: opening, serving, draining, closing. Its mailbox carries
-// renew, snapshot, drain, handoff, abandon, forget, and what its three children report: the lease
-// child (leaseactor) talks to the lease store, the snapshot child (snapshotactor) to the durable
+// The tenant actor is a state machine: opening, serving, draining, closing, which package machine decides in full.
+// Its mailbox carries orders (handoff, abandon, forget, snapshot), renewals, timers, and what its three children report: the
+// lease child (leaseactor) talks to the lease store, the snapshot child (snapshotactor) to the durable
 // store, and the ledger child (ledgeractor) owns the SQLite connection. The tenant never blocks, so a
 // slow store or a long transaction never holds up a renewal, a drain or a fence.
 //

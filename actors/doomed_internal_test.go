@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/leasehold/leasehold/actors/machine"
 	"github.com/leasehold/leasehold/messages"
 	"github.com/leasehold/leasehold/stores/dir"
 	"github.com/leasehold/leasehold/stores/sqlite"
@@ -20,11 +21,11 @@ import (
 // The grant of an open that was given up meanwhile is handed back, and nothing is made in its epoch. What gives it up is in the
 // tenant's mailbox when the grant comes; the tenant is held up meanwhile by somebody who does not take his answer.
 func TestD9_AGrantThatMeetsAnOpenThatWasGivenUpIsHandedBack(t *testing.T) {
-	for name, giveUp := range map[string]func(context.Context) (msg any, answer chan error){
-		"it took too long": func(context.Context) (any, chan error) { return openTimeout{}, nil },
-		"a shutdown": func(ctx context.Context) (any, chan error) {
-			reply := make(chan error, 1)
-			return handoff{ctx: ctx, reason: reasonShutdown, reply: reply}, reply
+	for name, giveUp := range map[string]func(context.Context) (msg any, answer chan outcome){
+		"it took too long": func(context.Context) (any, chan outcome) { return elapsed{machine.OpenTimeout}, nil },
+		"a shutdown": func(ctx context.Context) (any, chan outcome) {
+			o := newOrder(ctx, machine.Handoff, machine.Shutdown)
+			return o, o.reply
 		},
 	} {
 		for when, granted := range map[string]bool{"the grant is behind it": true, "the grant is not there yet": false} {
@@ -64,7 +65,7 @@ func TestD9_AGrantThatMeetsAnOpenThatWasGivenUpIsHandedBack(t *testing.T) {
 					open()
 					require.Error(t, <-opened)
 					if answer != nil {
-						require.NoError(t, <-answer, "nothing is lost")
+						require.NoError(t, (<-answer).err, "nothing is lost")
 					}
 					synctest.Wait()
 					require.False(t, n.Has(tenant.key))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/leasehold/leasehold/actors/machine"
 	"github.com/leasehold/leasehold/ledgeractor"
 	"github.com/leasehold/leasehold/messages"
 )
@@ -37,7 +38,7 @@ func TestH1_TheLateEndOfAnEarlierDrainIsNotTakenForThisOnes(t *testing.T) {
 		synctest.Wait()
 		act, ok := n.active.Load(tenant.Key())
 		require.True(t, ok)
-		act.(*activation).ref.Send(drained{drain: &drain{}})
+		act.(*activation).ref.Send(ofDrain{&drain{}, machine.Drained{}})
 		synctest.Wait()
 		close(free)
 		require.NoError(t, <-ran, "work in flight finishes and is acknowledged")

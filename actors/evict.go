@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"slices"
+
+	"github.com/leasehold/leasehold/actors/machine"
 )
 
 // victim is an activation that was idle when it was looked at, and when it was used last by then.
@@ -61,19 +63,13 @@ func (s *supervisor) makeRoom() <-chan struct{} {
 	s.node.metrics.evictions.Inc()
 	s.evicted = append(s.evicted, oldest)
 	oldest.serving.Store(false) // so that the next one makes other room
-	reply := make(chan error, 1)
 	done := make(chan struct{})
 	ctx, cancel := context.WithTimeout(context.Background(), s.node.cfg.RequestTimeout)
-	oldest.ref.Send(handoff{ctx: ctx, reason: reasonEvicted, reply: reply})
 	s.node.system.Go(func() {
 		defer cancel()
 		defer close(done)
-		select {
-		case err := <-reply:
-			if err == nil {
-				<-oldest.ref.Done() // it is closing: there is no room before it is gone
-			}
-		case <-oldest.ref.Done():
+		if oldest.handOff(ctx, machine.Evicted, "") == nil {
+			<-oldest.ref.Done() // it is closing: there is no room before it is gone
 		}
 	})
 	return done

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/leasehold/leasehold/actors/machine"
 	"github.com/leasehold/leasehold/ledgeractor"
 	"github.com/leasehold/leasehold/messages"
 )
@@ -94,7 +95,7 @@ func (n *Node) findOr(ctx context.Context, key messages.Key, absent func(context
 		}
 		reply := make(chan found, 1)
 		if !n.supervisor.Send(find{ctx: ctx, key: key, exists: exists, reply: reply}) {
-			return nil, errNodeDown()
+			return nil, machine.NodeDown()
 		}
 		select {
 		case out := <-reply:
@@ -107,7 +108,7 @@ func (n *Node) findOr(ctx context.Context, key messages.Key, absent func(context
 			}
 		case <-ctx.Done():
 		case <-n.down:
-			return nil, errNodeDown()
+			return nil, machine.NodeDown()
 		}
 	}
 }
@@ -153,7 +154,7 @@ func (t *Tenant) onActivation(ctx context.Context, create bool, f func(*activati
 			return err
 		}
 		if t.node.stopping.Load() {
-			return errNodeDown()
+			return machine.NodeDown()
 		}
 		select {
 		case <-act.ref.Done():
@@ -285,7 +286,7 @@ func (t *Tenant) Snapshot(ctx context.Context) (manifest messages.Manifest, err 
 // lease: the next owner starts at once with every acknowledged write. If the flush fails, or ctx
 // ends before it, the tenant keeps its lease and serves again. The point of no return is the release.
 func (t *Tenant) Handoff(ctx context.Context) error {
-	return t.command(ctx, "handoff", func(ctx context.Context, act *activation) error { return act.handOff(ctx, reasonRequested, "") })
+	return t.command(ctx, "handoff", func(ctx context.Context, act *activation) error { return act.handOff(ctx, machine.Requested, "") })
 }
 
 // Abandon releases the lease at once, without a flush: what no snapshot holds is lost. There is no way back from its

@@ -2,9 +2,9 @@ package actors
 
 import (
 	"context"
-	"errors"
 	"slices"
 
+	"github.com/leasehold/leasehold/actors/machine"
 	"github.com/leasehold/leasehold/messages"
 	"github.com/leasehold/leasehold/snapshotactor"
 	"github.com/leasehold/leasehold/stores"
@@ -58,10 +58,23 @@ func (n *Node) Absent(ctx context.Context, key messages.Key, record messages.Lea
 
 // readRecordAgain asks the lease store whether this attempt still has its epoch.
 func (t *tenant) readRecordAgain(contrary *messages.Error) {
-	gen, n, key := t.gen, t.node, t.key
-	t.self.Go(func(ctx context.Context) any {
+	n, key, epoch := t.node, t.key, t.granted.Epoch
+	t.inAttempt(func(ctx context.Context) machine.Event {
 		lease, err := n.record(ctx, key)
-		return recordRead{gen, lease, err, contrary}
+		switch {
+		case err != nil:
+			return machine.RecordRead{Err: messages.AsError(err)}
+		case lease.Owner != n.owner || lease.Epoch != epoch:
+			return machine.RecordRead{Err: messages.AsError(stores.Lost(key, lease, "the lease went to somebody else during the open"))}
+		}
+		told := *contrary
+		if told.Code == messages.CodeLineageMissing {
+			told.Message += "; see \"The durable store was lost\" in docs/operations.md"
+		} else {
+			told.Message += leasesLost
+		}
+		own := contrary.Code == messages.CodeLineageAhead && contrary.Owner == n.owner && contrary.Object == key.BaseName(epoch)
+		return machine.RecordRead{Own: own, Contrary: &told}
 	})
 }
 
@@ -73,72 +86,28 @@ func (n *Node) record(ctx context.Context, key messages.Key) (messages.Lease, er
 	return lease, err
 }
 
-// recordRead decides. An epoch is granted once, and later ones are above it: a record that still names this attempt leaves no
-// room for a pin above its epoch, and at its epoch only for one of another attempt of this very process that held it.
-func (t *tenant) recordRead(m recordRead) {
-	if t.state != StateOpening {
-		return
-	}
-	owner, epoch := t.node.owner, t.granted.Epoch
-	switch {
-	case m.err != nil:
-		t.giveUp(m.err)
-	case m.lease.Owner != owner || m.lease.Epoch != epoch:
-		t.giveUp(stores.Lost(t.key, m.lease, "the lease went to somebody else during the open"))
-	case m.contrary.Code == messages.CodeLineageAhead && m.contrary.Owner == owner && m.contrary.Object == t.key.BaseName(epoch):
-		t.fence.Close(messages.ReasonSlotTaken)
-		t.release(&release{then: t.startOver})
-	default:
-		err := *m.contrary
-		if err.Code == messages.CodeLineageMissing {
-			err.Message += "; see \"The durable store was lost\" in docs/operations.md"
-		} else {
-			err.Message += leasesLost
-		}
-		t.node.raise(&err)
-		t.giveUp(&err)
-	}
-}
-
-// lineageMarked goes on with an open when the lease record says that there are copies of the tenant: once in a tenant's life,
-// between its first pin and its first answer. From then on a durable store without them is refused.
-func (t *tenant) lineageMarked(err error) {
-	switch {
-	case t.state != StateOpening:
-	case err == nil:
-		t.openLedger()
-	case errors.Is(err, messages.ErrLost):
-		t.lost(err)
-	case errors.Is(err, messages.ErrUnavailable):
-		t.self.After(t.node.cfg.RenewEvery, lineageAgain{t.gen})
-	default:
-		t.giveUp(err)
-	}
-}
-
 // contradicts reports whether an open failed because the stores do not belong together.
 func contradicts(code messages.Code) bool {
 	return code == messages.CodeLineageAhead || code == messages.CodeLineageMissing
 }
 
-// lookFirst looks whether what stopped the last open is still there, before this one takes an epoch: tries alone must not carry
-// the epoch past what is in the way.
-func (t *tenant) lookFirst(before *messages.Error) {
-	gen, n, key, cfg := t.gen, t.node, t.key, t.snapshotConfig("", t.gen)
-	t.self.Go(func(ctx context.Context) any {
+// look looks whether what stopped the last open is still there.
+func (t *tenant) look(before *messages.Error) {
+	n, key, cfg := t.node, t.key, t.snapshotConfig("")
+	t.inAttempt(func(ctx context.Context) machine.Event {
 		record, err := n.record(ctx, key)
 		if err != nil {
-			return looked{gen, messages.AsError(err)}
+			return machine.Looked{Err: messages.AsError(err)}
 		}
 		names, err := snapshotactor.ListNames(ctx, cfg)
-		if err != nil {
-			return looked{gen, messages.AsError(err)}
-		}
-		if !stands(before, record, names) {
-			return looked{gen: gen}
+		switch {
+		case err != nil:
+			return machine.Looked{Err: messages.AsError(err)}
+		case !stands(before, record, names):
+			return machine.Looked{}
 		}
 		n.raise(before)
-		return looked{gen, before}
+		return machine.Looked{Err: before}
 	})
 }
 
@@ -160,12 +129,4 @@ func stands(before *messages.Error, record messages.Lease, names []string) bool 
 		return record.Floor < o.Epoch
 	}
 	return !record.HasLineage() && record.Floor < o.Epoch
-}
-
-// startOver begins an attempt at a new epoch.
-func (t *tenant) startOver() {
-	t.lease.Stop()
-	t.snaps.Stop()
-	t.lease, t.snaps, t.granted = nil, nil, messages.Lease{}
-	t.acquire()
 }

@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 
+	"github.com/leasehold/leasehold/actors/machine"
 	"github.com/leasehold/leasehold/messages"
 )
 
@@ -52,7 +53,7 @@ func (n *Node) Lease(ctx context.Context, key messages.Key) (lease messages.Leas
 // CodeDraining, and Owner names it. A tenant without an actor on this node is CodeNotOwner. When Move
 // returns nil, the lease was released, or runs out if the lease store did not answer.
 func (n *Node) Move(ctx context.Context, key messages.Key, next string) error {
-	return n.ifHere(ctx, key, func(ctx context.Context, act *activation) error { return act.handOff(ctx, reasonMoved, next) })
+	return n.ifHere(ctx, key, func(ctx context.Context, act *activation) error { return act.handOff(ctx, machine.Moved, next) })
 }
 
 // ifHere gives an order to a tenant that is open on this node. Unlike Tenant.command it never opens one, also

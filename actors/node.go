@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/leasehold/leasehold/actors/machine"
 	"github.com/leasehold/leasehold/actors/mailbox"
 	"github.com/leasehold/leasehold/leaseactor"
 	"github.com/leasehold/leasehold/ledgeractor"
@@ -196,7 +197,7 @@ func (n *Node) sinceStart() int64 { return int64(n.cfg.Now().Sub(n.start)) }
 func (n *Node) Tenants(ctx context.Context) ([]Status, error) {
 	reply := make(chan []*activation, 1)
 	if !n.supervisor.Send(list{reply}) {
-		return nil, errNodeDown()
+		return nil, machine.NodeDown()
 	}
 	var all []*activation
 	select {
@@ -216,8 +217,4 @@ func (n *Node) Tenants(ctx context.Context) ([]Status, error) {
 		out = append(out, s)
 	}
 	return out, nil
-}
-
-func errNodeDown() error {
-	return &messages.Error{Code: messages.CodeDraining, Message: "the node is shutting down"}
 }

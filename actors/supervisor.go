@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/leasehold/leasehold/actors/machine"
 	"github.com/leasehold/leasehold/actors/mailbox"
 	"github.com/leasehold/leasehold/messages"
 )
@@ -152,7 +153,7 @@ func (s *supervisor) ended() {
 
 func (s *supervisor) find(self *mailbox.Self, m find) {
 	if s.ending != nil || s.node.aborted.Load() {
-		m.reply <- found{err: errNodeDown()}
+		m.reply <- found{err: machine.NodeDown()}
 		return
 	}
 	if act := s.entries[m.key]; act != nil && act.gone() {
@@ -230,7 +231,7 @@ func (s *supervisor) handOffNext(self *mailbox.Self) {
 		s.running++
 		ctx := s.ending.ctx
 		self.Go(func(context.Context) any {
-			return handedOff{act, act.handOff(ctx, reasonShutdown, "")}
+			return handedOff{act, act.handOff(ctx, machine.Shutdown, "")}
 		})
 	}
 	if s.running == 0 && len(s.queue) == 0 {
