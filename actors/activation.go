@@ -5,9 +5,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/leasehold/leasehold/actors/mailbox"
 	"github.com/leasehold/leasehold/ledgeractor"
 	"github.com/leasehold/leasehold/messages"
+	"github.com/leasehold/leasehold/messages/mailbox"
 )
 
 // activation is one life of a tenant actor. The tenant writes it, callers read it: the fields are

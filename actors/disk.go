@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/leasehold/leasehold/actors/machine"
-	"github.com/leasehold/leasehold/actors/mailbox"
 	"github.com/leasehold/leasehold/internal/localfile"
 	"github.com/leasehold/leasehold/messages"
+	"github.com/leasehold/leasehold/messages/mailbox"
 )
 
 // A node whose local disk is full, or cannot be written to, takes no new tenants: an open would fail after it has

@@ -15,10 +15,10 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/leasehold/leasehold/actors/machine"
-	"github.com/leasehold/leasehold/actors/mailbox"
 	"github.com/leasehold/leasehold/leaseactor"
 	"github.com/leasehold/leasehold/ledgeractor"
 	"github.com/leasehold/leasehold/messages"
+	"github.com/leasehold/leasehold/messages/mailbox"
 	"github.com/leasehold/leasehold/stores"
 	"github.com/leasehold/leasehold/stores/dir"
 	"github.com/leasehold/leasehold/stores/sqlite"

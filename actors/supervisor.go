@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/leasehold/leasehold/actors/machine"
-	"github.com/leasehold/leasehold/actors/mailbox"
 	"github.com/leasehold/leasehold/messages"
+	"github.com/leasehold/leasehold/messages/mailbox"
 )
 
 // Messages to the supervisor.

@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"github.com/leasehold/leasehold/actors/machine"
-	"github.com/leasehold/leasehold/actors/mailbox"
 	"github.com/leasehold/leasehold/leaseactor"
 	"github.com/leasehold/leasehold/ledgeractor"
 	"github.com/leasehold/leasehold/messages"
+	"github.com/leasehold/leasehold/messages/mailbox"
 	"github.com/leasehold/leasehold/snapshotactor"
 )
 

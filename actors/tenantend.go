@@ -4,8 +4,8 @@ import (
 	"path/filepath"
 
 	"github.com/leasehold/leasehold/actors/machine"
-	"github.com/leasehold/leasehold/actors/mailbox"
 	"github.com/leasehold/leasehold/messages"
+	"github.com/leasehold/leasehold/messages/mailbox"
 )
 
 // How a tenant ends: everyone who waits is answered, whatever ends it.

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/leasehold/leasehold/actors/mailbox"
 	"github.com/leasehold/leasehold/messages"
+	"github.com/leasehold/leasehold/messages/mailbox"
 )
 
 // Actor runs one holder session as a mailbox actor. It takes the commands Acquire, Renew, Release,

@@ -4,8 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 
-	"github.com/leasehold/leasehold/actors/mailbox"
 	"github.com/leasehold/leasehold/messages"
+	"github.com/leasehold/leasehold/messages/mailbox"
 )
 
 // Opened is reported to the parent once the ledger was opened and migrated, or could not be. With

@@ -3,8 +3,8 @@ package snapshotactor
 import (
 	"context"
 
-	"github.com/leasehold/leasehold/actors/mailbox"
 	"github.com/leasehold/leasehold/messages"
+	"github.com/leasehold/leasehold/messages/mailbox"
 )
 
 // Actor is the snapshot child of a tenant. Its mailbox only starts work and hands out reports; the

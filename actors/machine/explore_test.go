@@ -31,14 +31,14 @@ type surroundings struct {
 
 var all = []question{askAwait, askHandoff, askShutdown, askIdle, askAbandon, askForget, askSnapshot}
 
-// explorations are together what TestMachine explores: each looks at one side in full.
+// explorations are together what TestMachine explores: each looks at one side in full, the smallest first.
 var explorations = []surroundings{
 	{name: "an open", callers: 2, asks: []question{askAwait, askShutdown, askHandoff}, tries: 1, opening: true, lease: true, aborts: true, panics: 1},
-	{name: "one caller", callers: 1, asks: all, versions: 2, tries: 2, lease: true, store: true, revokes: true},
-	{name: "one caller, bugs", callers: 1, asks: all, versions: 1, tries: 1, lease: true, store: true, revokes: true, panics: 2, aborts: true},
 	{name: "a forget", callers: 1, asks: []question{askForget}, versions: 1, tries: 7, lease: true, store: true, revokes: true, panics: 1},
-	{name: "two orders", callers: 2, asks: []question{askHandoff, askShutdown, askAbandon, askForget, askIdle}, versions: 1, tries: 1, lease: true, store: true, revokes: true},
 	{name: "two snapshots", callers: 2, asks: []question{askSnapshot, askShutdown, askAwait, askIdle}, versions: 1, tries: 1, lease: true, store: true, revokes: true},
+	{name: "two orders", callers: 2, asks: []question{askHandoff, askShutdown, askAbandon, askForget, askIdle}, versions: 1, tries: 1, lease: true, store: true, revokes: true},
+	{name: "one caller, bugs", callers: 1, asks: all, versions: 1, tries: 1, lease: true, store: true, revokes: true, panics: 2, aborts: true},
+	{name: "one caller", callers: 1, asks: all, versions: 2, tries: 2, lease: true, store: true, revokes: true},
 }
 
 // move is something that may happen next.
@@ -53,7 +53,8 @@ func (w *world) moves(c surroundings) (out []move) {
 	add := func(name string, f func(*world)) { out = append(out, move{name, true, f}) }
 	maybe := func(name string, f func(*world)) { out = append(out, move{name, false, f}) }
 	if w.stopped {
-		return nil
+		w.callerMoves(surroundings{callers: c.callers, asks: c.asks}, maybe)
+		return out
 	}
 	if w.starting {
 		add("started", func(w *world) { w.starting = false; w.event(machine.Started{}) })
@@ -68,7 +69,11 @@ func (w *world) moves(c surroundings) (out []move) {
 	w.ledgerMoves(c, add, maybe)
 	for t := machine.OpenTimeout; t <= machine.SeekAgain; t++ {
 		if w.timers&(1<<t) != 0 {
-			add(fmt.Sprintf("timer %d", t), func(w *world) { w.timers &^= 1 << t; w.event(machine.Elapsed{Timer: t}) })
+			may := add
+			if t == machine.OpenTimeout {
+				may = maybe // what ends only by it is stuck
+			}
+			may(fmt.Sprintf("timer %d", t), func(w *world) { w.timers &^= 1 << t; w.event(machine.Elapsed{Timer: t}) })
 		}
 	}
 	if c.aborts {
@@ -107,6 +112,9 @@ func (w *world) callerMoves(c surroundings, maybe func(string, func(*world))) {
 				})
 			}
 		case callerWaits:
+			if w.stopped {
+				continue
+			}
 			if w.callers[i].kind == askAwait {
 				maybe("nobody waits", func(w *world) { w.callers[i].state = callerGone })
 			} else if c.revokes {

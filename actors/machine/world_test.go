@@ -181,7 +181,8 @@ func (w *world) ask(p bits) {
 }
 
 func (w *world) perform(before machine.State, event machine.Event, effect machine.Effect) {
-	must(!w.stopped, "%T after the end", effect)
+	_, answer := effect.(machine.Answer)
+	must(!w.stopped || answer, "%T after the end", effect)
 	switch e := effect.(type) {
 	case machine.Attempt:
 		must(w.attempts == 0 || w.answered, "an attempt while the last one holds the lease")
@@ -362,6 +363,10 @@ func (w *world) check(before machine.State, event machine.Event) {
 	s := w.m
 	if w.stopped {
 		must(s.Phase == machine.Closed, "it has stopped in %s", s.Phase)
+		for _, c := range w.callers {
+			must(c.state == callerIdle || c.state == callerAnswered, "who comes after the end is not answered")
+		}
+		must(!w.aborted || w.fence == fenceClosed || w.attempts == 0, "an abort leaves the fence open")
 		return
 	}
 	must(s.Phase != machine.Closed, "closed, and not stopped")
@@ -381,10 +386,20 @@ func (w *world) check(before machine.State, event machine.Event) {
 	must(s.Saved == w.counted, "%d is saved, and %d counts", s.Saved, w.counted)
 	must(max(s.Landed, s.Saved) == max(w.published, w.counted), "%d has landed", s.Landed)
 	must(s.Forgotten == false || w.floor, "forgotten without a floor")
-	if _, lost := event.(machine.Lost); lost {
+	switch event.(type) {
+	case machine.Started:
+		must(w.has(pendAcquire) || w.has(pendLook), "it does not start")
+	case machine.Lost:
 		must(w.fence == fenceClosed, "a lost lease leaves the fence to run out")
+	case machine.Resumed:
+		if s.Phase.Forgetting() {
+			must(s.Tries == before.Tries, "a forget tries for ever")
+		} else if s.Phase == machine.Serving {
+			must(s.Tries == 0, "the next outage begins with long pauses")
+		}
+	case machine.SnapshotDue:
+		must(w.taking || s.Phase != machine.Serving || w.fence != fenceOpen || w.version == w.counted, "no snapshot is taken when it is due")
 	}
-	_ = before
 }
 
 func noticed(e machine.Event) bool {
